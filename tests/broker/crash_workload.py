@@ -1,15 +1,15 @@
-"""A random workload of clients on one node, and what they may and must find after a crash.
+"""Random workload of clients on one node, with the permitted and required state after a crash.
 
-The clients know only what they have read. From that follows, for every persistent message:
+The clients know only what they have read. This implies, for every persistent message:
 
-    confirmed, never settled                 is there, once, in its queue, in order
-    settled, and a later confirm was read    is not there: the sync that confirmed covered the ack
-    settled, nothing read since              may be there or not
-    published, not confirmed                 may be there or not
-    delivered, and the mark is on disk       says "redelivered" when it comes again
+    confirmed, never settled                 exists, once, in its queue, in order
+    settled, and a later confirm was read    does not exist: the sync that confirmed covered the ack
+    settled, nothing read since              may exist or not
+    published, not confirmed                 may exist or not
+    delivered, and the mark is on disk       is marked redelivered when it is delivered again
 
-A transient message is not there, a deleted queue is not there, and nothing is there that nobody sent.
-The mark of a delivery is on disk when a later confirm was read, or when only the process has died.
+A transient message does not exist, a deleted queue does not exist, and no message exists that no client
+sent. The mark of a delivery is on disk when a later confirm was read, or when only the process has died.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class QueueModel:
     """One queue, as far as the clients know."""
 
     exists: bool | None = False
-    """None while a declare or delete has not been answered."""
+    """Whether the queue exists; None while a declare or delete has no reply."""
     sent: dict[bytes, Sent] = field(default_factory=dict)
 
 
@@ -67,7 +67,7 @@ class Workload:
     # -- running --------------------------------------------------------------------------------
 
     def run(self, node: Node, operations: int) -> None:
-        """Connect, and do random things; a crash may end it anywhere."""
+        """Connect and run random operations; a crash may end it anywhere."""
         self.node = node
         self.begin()
         kinds = [self.publish] * 6 + [self.settle] * 5 + [self.get] * 3 + [self.fan_out] * 2
@@ -77,7 +77,7 @@ class Workload:
             self.listen()
 
     def begin(self) -> None:
-        """New connections: one publishes, one consumes from queue a and gets from the others."""
+        """Open connections: one publishes, one consumes from queue a and gets from the others."""
         self.numbers = 0
         self.open, self.held = {}, []
         self.publisher, self.consumer = self.node.connect(), self.node.connect()
@@ -88,7 +88,7 @@ class Workload:
             self.declare(name)
 
     def declare(self, name: str) -> None:
-        """Declare, bind, consume."""
+        """Declare, bind and consume."""
         model = self.queues[name]
         if not model.exists:
             model.exists = None
@@ -102,7 +102,7 @@ class Workload:
             self.consumer.send(methods.encode_basic_consume("a", f"c{self.random.random()}"))
         self.listen()
 
-    # -- what clients do ------------------------------------------------------------------------
+    # -- client operations ----------------------------------------------------------------------
 
     def publish(self) -> None:
         name = self.random.choice(QUEUES)
@@ -171,7 +171,7 @@ class Workload:
         self.node.journal.housekeeping(4_000)
 
     def restart(self) -> None:
-        """A stop in order: everything written is synced."""
+        """Restart after a graceful stop: everything written is synced."""
         self.listen()
         self.node.restart("stop")
         self._synced()
@@ -179,10 +179,10 @@ class Workload:
             model.sent = {body: sent for body, sent in model.sent.items() if sent.persistent}
         self.begin()
 
-    # -- what clients hear ----------------------------------------------------------------------
+    # -- client input ---------------------------------------------------------------------------
 
     def listen(self) -> None:
-        """Read everything; only now do the clients know."""
+        """Read all output of the node; the clients know only what they read here."""
         if self.random.random() < 0.5:
             self.node.broker.turn(commit=False)
         heard = self.consumer.read()
@@ -221,7 +221,7 @@ class Workload:
         self.held.append((method.delivery_tag, sent))
 
     def _synced(self) -> None:
-        """What the clients had sent and read before is on disk."""
+        """Record that everything the clients had sent and read before is on disk."""
         for model in self.queues.values():
             for sent in model.sent.values():
                 sent.settled_for_sure = sent.settled
@@ -230,7 +230,7 @@ class Workload:
     # -- after the crash ------------------------------------------------------------------------
 
     def check(self, node: Node, way: Way) -> None:
-        """Look at everything that is there, as a client."""
+        """Compare all queues with the model, as a client."""
         client = node.connect()
         for name, model in self.queues.items():
             there = name in node.broker.vhosts["/"].queues

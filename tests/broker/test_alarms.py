@@ -1,4 +1,4 @@
-"""Alarms of this node and of others: who is blocked, why, and when it is over."""
+"""Alarms of this node and of other nodes: which connections are blocked, why, and until when."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_persistent_messages_wait_for_the_flush() -> None:
 
 
 def test_what_was_written_early_is_synced_all_the_same() -> None:
-    """A full buffer or a page read back writes before the turn ends; that is not yet a sync."""
+    """Write before the turn ends, by a full buffer or a page read back: that is not yet a sync."""
     node = Node()
     client = confirming(node)
     declare(client, "q", durable=True)
@@ -69,7 +69,8 @@ def test_a_turn_without_a_commit_confirms_nothing_that_must_be_on_disk() -> None
 
 
 def test_a_transient_message_may_overtake_a_persistent_one_only_by_itself() -> None:
-    """All reports leave at the end of a turn, so what one turn took in is told together."""
+    """Check that the publishes of one turn are confirmed together, because reports leave at the end of a
+    turn."""
     client = confirming(Node())
     declare(client, "q", durable=True)
     client.publish("q", b"1", persistent=True)

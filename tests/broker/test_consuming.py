@@ -1,4 +1,4 @@
-"""Deliveries and what clients answer to them; what comes back when they go."""
+"""Deliveries, the replies of clients, and requeued messages of closed channels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.harness import Client, Node, deliveries
 
 
 def prepared(count: int = 0) -> tuple[Node, Client]:
-    """A node, a client, a queue q with messages 1, 2, 3 …"""
+    """Return a node, a client, and a queue q with messages 1, 2, 3 …"""
     node = Node()
     client = node.connect()
     client.call(methods.encode_queue_declare("q"))
@@ -22,7 +22,7 @@ def prepared(count: int = 0) -> tuple[Node, Client]:
 def consume(
     client: Client, prefetch: int = 0, *, tag: str = "c", exclusive: bool = False
 ) -> list[tuple[int, bytes | None, bool]]:
-    """Start consuming; gives the deliveries that follow at once."""
+    """Start consuming. Return the deliveries that follow at once."""
     payload = methods.encode_basic_consume("q", tag, exclusive=exclusive)
     client.send(methods.encode_basic_qos(0, prefetch, False), payload)
     received = client.read()
@@ -35,7 +35,7 @@ def closed_text(client: Client) -> str:
     return str(closed.reply_text)
 
 
-# -- acknowledging ------------------------------------------------------------------------------
+# -- acknowledgements ---------------------------------------------------------------------------
 
 
 def test_acknowledging_up_to_a_tag() -> None:
@@ -118,7 +118,7 @@ def test_recover_gives_everything_back_in_order() -> None:
     assert closed_text(client) == "PRECONDITION_FAILED - unknown delivery tag 1"
 
 
-# -- the end of channels and connections --------------------------------------------------------
+# -- closed channels and connections ------------------------------------------------------------
 
 
 def test_closing_the_channel_gives_back_in_order() -> None:
@@ -159,7 +159,7 @@ def test_a_full_socket_stops_deliveries_until_it_drains() -> None:
     assert deliveries(client.read()) == [(1, b"1", False)]
 
 
-# -- queues that go -----------------------------------------------------------------------------
+# -- deleted queues -----------------------------------------------------------------------------
 
 
 def test_consumers_are_told_when_their_queue_goes() -> None:

@@ -1,7 +1,7 @@
-"""The node dies after every single write of random workloads; what it promised its clients holds.
+"""Crash of the node after every single write of random workloads: its guarantees to clients hold.
 
-SEEDS=200 pytest tests/broker/test_crashes.py             more workloads
-FIRST_SEED=1000 SEEDS=50 pytest …                         other workloads
+SEEDS=200 pytest tests/broker/test_crashes.py           more workloads
+FIRST_SEED=1000 SEEDS=50 pytest …                       other workloads
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ SEEDS = int(os.environ.get("SEEDS", "3"))
 FIRST_SEED = int(os.environ.get("FIRST_SEED", "1"))
 OPERATIONS = 40
 SEGMENT_BYTES = 1_500
-"""A workload fills and frees several of these."""
+"""Segment size: a workload fills and frees several segments."""
 
 
 def run_until(seed: int, crash_at_step: int | None) -> tuple[SimulatedDisk, Workload, bool]:
-    """Run a workload on a new disk; gives the disk, what the clients know, and whether it crashed."""
+    """Run a workload on a new disk. Return the disk, what the clients know, and whether it crashed."""
     disk = SimulatedDisk(random.Random(seed * 100_003 + (crash_at_step or 0)).randrange)
     disk.crash_at_step = crash_at_step
     workload = Workload(seed)

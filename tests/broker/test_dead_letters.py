@@ -1,4 +1,4 @@
-"""Dead letters are kept where they died until they are safe where they go to."""
+"""Dead letters: their queue keeps them until they are safe in their target queue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.harness import Client, Node
 
 
 def mortal(key: str, **more: Field) -> Table:
-    """Arguments of a queue whose dead letters go to another one."""
+    """Return the arguments of a queue whose dead letters go to another one."""
     own: Table = {name.replace("_", "-"): field for name, field in more.items()}
     return {
         "x-dead-letter-exchange": Field("S", b""),
@@ -21,7 +21,7 @@ def mortal(key: str, **more: Field) -> Table:
 
 
 def two_queues(**more: Field) -> tuple[Node, Client]:
-    """Durable ones: what dies in `q` goes to `dead`."""
+    """Return a node with two durable queues: dead letters of `q` go to `dead`."""
     node = Node()
     client = node.connect()
     client.call(methods.encode_queue_declare("dead", durable=True))

@@ -1,4 +1,4 @@
-"""What a channel counts by exchange and by queue."""
+"""Counters of a channel per exchange and per queue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mirrormq.broker.per_object_counters import PerObjectCounters
 
 @given(st.data())
 def test_each_confirm_counts_for_the_exchange_that_was_published_to(data: st.DataObject) -> None:
-    """Whatever the order of publishes, and however late and in whatever pieces they are confirmed."""
+    """Confirm publishes in any order, late, and in any pieces."""
     divided = PerObjectCounters()
     exchanges = data.draw(st.lists(st.sampled_from("abc"), max_size=30))
     for number, exchange in enumerate(exchanges, 1):
@@ -27,7 +27,7 @@ def test_each_confirm_counts_for_the_exchange_that_was_published_to(data: st.Dat
 
 
 def joined(numbers: list[int]) -> list[tuple[int, int]]:
-    """Ascending numbers as ranges."""
+    """Return ascending numbers as intervals."""
     ranges: list[tuple[int, int]] = []
     for number in numbers:
         if ranges and ranges[-1][1] == number - 1:

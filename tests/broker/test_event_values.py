@@ -1,4 +1,4 @@
-"""Facts of events take the forms that RabbitMQ's event exchange gives to Erlang terms."""
+"""Event facts: they take the forms that RabbitMQ's event exchange gives to Erlang terms."""
 
 from __future__ import annotations
 

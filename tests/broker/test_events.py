@@ -1,4 +1,4 @@
-"""The event exchange tells what RabbitMQ's tells: names, order, facts, types, and who did it."""
+"""Event exchange: names, order, facts, types and actors equal RabbitMQ's."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ CLI = "rmq-cli"
 
 
 async def _at_once() -> None:
-    """One node agrees with itself."""
+    """Return at once: one node agrees with itself."""
 
 
 async def _nobody(request: Request) -> list[Any]:
-    """There are no other nodes."""
+    """Return no replies: there are no other nodes."""
     return []
 
 
 class Heard:
-    """A node whose every event is kept in a queue."""
+    """Node with a queue that receives every event."""
 
     def __init__(self, key: str = "#") -> None:
         self.node = Node()
@@ -54,7 +54,7 @@ class Heard:
         self.messages()
 
     def messages(self) -> list[tuple[str, BasicProperties, bytes | None]]:
-        """Everything since the last time."""
+        """Return all events since the last call."""
         found = []
         while (message := self._reader.get("heard", no_ack=True)) is not None:
             assert message.properties is not None
@@ -63,15 +63,15 @@ class Heard:
         return found
 
     def tables(self) -> list[tuple[str, Table]]:
-        """Names and headers."""
+        """Return names and headers of the events."""
         return [(name, properties.headers or {}) for name, properties, _ in self.messages()]
 
     def told(self, *facts: str) -> list[tuple[object, ...]]:
-        """Names and the values of some facts."""
+        """Return names and the values of some facts."""
         return [(name, *[plain(table).get(fact) for fact in facts]) for name, table in self.tables()]
 
     def order(self, verb: str, *arguments: str, **options: Any) -> None:
-        """What mirrormqctl would do."""
+        """Execute a command of mirrormqctl."""
         node = SimpleNamespace(
             metadata=self.node.metadata,
             settings=self.node.broker.settings,
@@ -124,7 +124,7 @@ def test_nothing_is_built_while_nobody_is_bound(monkeypatch: pytest.MonkeyPatch)
     client.lose()
 
 
-# -- who did it ---------------------------------------------------------------------------------
+# -- actors -------------------------------------------------------------------------------------
 
 
 def test_clients_operators_and_the_broker_itself_are_told_apart() -> None:
@@ -181,7 +181,7 @@ def test_what_a_listener_writes_is_the_brokers_own() -> None:
     assert seen[2:] == [("DeleteQueue", "anna"), ("DeleteQueue", INTERNAL_USER)]
 
 
-# -- one thing takes others along ---------------------------------------------------------------
+# -- commands with several events ---------------------------------------------------------------
 
 
 def test_a_queue_takes_its_consumers_bindings_and_idle_exchanges_along() -> None:

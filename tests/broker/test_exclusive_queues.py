@@ -1,4 +1,4 @@
-"""Exclusive queues go with their connection, and nobody else's queue ever goes with it."""
+"""Exclusive queues: they are deleted with their connection, and no other connection's queue is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DECLARE = methods.encode_queue_declare("x", exclusive=True)
 
 
 def deletions(node: Node) -> list[commands.Command]:
-    """What is written to delete queues, from now on."""
+    """Return the list of commands that delete queues from now on."""
     found: list[commands.Command] = []
 
     def hear(written: WriteResult) -> None:
@@ -30,7 +30,7 @@ def queue_id(node: Node) -> int:
 
 
 def overtaken(foreign: Queue) -> tuple[Node, Client]:
-    """A connection wants `x` for itself, and somebody else's declaration is agreed on first."""
+    """Let a connection declare `x` as exclusive while another client's declaration is agreed on first."""
     node = Node()
     client = node.connect()
     node.broker.vhosts["/"].claim_exclusive("x", client.connection)

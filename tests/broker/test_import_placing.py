@@ -1,4 +1,4 @@
-"""Queues of a definitions file are placed as a client's are: by locator, and with all their mirrors."""
+"""Queues of a definitions file: placed like a client's, by locator and with all their mirrors."""
 
 from __future__ import annotations
 

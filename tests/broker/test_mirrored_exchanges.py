@@ -1,4 +1,4 @@
-"""Declaring exchanges with x-mirrored; what comes of it is the cluster's business."""
+"""Declaration of exchanges with x-mirrored; the cluster tests cover its effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues that are copies of others: x-copy-from and x-copy-routing-key, through a whole broker."""
+"""Named copies: x-copy-from and x-copy-routing-key, through a whole broker."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_what_a_new_binding_brings_is_copied(client: Client) -> None:
     assert client.drain("copy") == client.drain("source") == [b"x"]
 
 
-# -- declaring ----------------------------------------------------------------------------------
+# -- declarations -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

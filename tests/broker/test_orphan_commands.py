@@ -1,4 +1,5 @@
-"""Orphans are written to a file a few at a time: the node goes on, and what ends halfway leaves no file."""
+"""Export of orphans to a file in small steps: the node continues, and an interrupted export leaves no
+file."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ KEEP = Policy("/", "p", "^q$", definition={"ha-mode": "all", "ha-orphans": "keep
 
 
 class BackingQueueFixture:
-    """A node that keeps a batch of orphans, as a verb sees it."""
+    """Node with a batch of orphans, as a command sees it."""
 
     def __init__(self) -> None:
         node, _, self.orphans = start()
@@ -48,7 +49,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def result_of(export: Generator[Any, None, str]) -> str:
-    """To the end, as a loop would; says what the verb says."""
+    """Run an export to its end, as a loop would, and return its result."""
     with pytest.raises(StopIteration) as end:
         while True:
             next(export)

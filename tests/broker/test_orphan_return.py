@@ -1,4 +1,4 @@
-"""Orphans in a running broker: put back, kept, declared again, left where the queue was deleted."""
+"""Orphans in a running broker: republished, kept, declared again, left if their queue was deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From publish to queue by less common roads: copies, alternates, replies, dead letters, policies."""
+"""Less common routes from publish to queue: copies, alternates, replies, dead letters, policies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def keys(*names: str) -> Field:
 
 
 def client_with(*queues: str, **arguments: Table) -> tuple[Node, Client]:
-    """A node and a client, with queues declared; `arguments` by queue name."""
+    """Return a node and a client, with queues declared; `arguments` by queue name."""
     node = Node()
     client = node.connect()
     for name in queues:

@@ -1,4 +1,5 @@
-"""Transactions: all at commit, nothing at rollback, and commit-ok means what a confirm means."""
+"""Transactions: everything at commit, nothing at rollback, and commit-ok guarantees what a confirm
+guarantees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A queue that answers when it is told to, as one on another node does."""
+"""Queue that replies on demand, like a queue on another node."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.harness import Node
 
 
 class SlowQueue:
-    """A real queue whose answers wait in `unanswered`; everything else goes to the queue itself."""
+    """Real queue whose replies wait in `unanswered`; everything else goes to the queue itself."""
 
     def __init__(self, queue: Queue) -> None:
         self.inner = queue
         self.unanswered: list[Callable[[], None]] = []
         self.refusal: AmqpError | None = None
-        """What the next question is answered with."""
+        """Error that the next request gets as reply."""
         self.full = False
         self.congested = False
         self.waiting_for_room: list[Callable[[], None]] = []
@@ -52,13 +52,13 @@ class SlowQueue:
         self.waiting_for_room.append(go_on)
 
     def answer(self) -> None:
-        """Answer everything that has been asked, also what is asked meanwhile."""
+        """Reply to all requests, including those made meanwhile."""
         while self.unanswered:
             self.unanswered.pop(0)()
 
 
 def make_slow(node: Node, name: str) -> SlowQueue:
-    """Put a slow queue in the place of a queue of this node."""
+    """Replace a queue of this node by a slow queue."""
     vhost = node.broker.vhosts["/"]
     slow = SlowQueue(node.queue(name))
     vhost.queues[name] = slow

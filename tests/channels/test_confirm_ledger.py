@@ -1,7 +1,7 @@
-"""The ledger tells the client of every publish exactly once, when its last queue has spoken, and truly.
+"""Confirm ledger: reports every publish exactly once, correctly, when its last queue has replied.
 
-The client of the model does what a client does: an ack or nack settles its number, and with
-`multiple` every number up to it that is still open.
+The client of the model behaves like a client: an ack or nack settles its number, and with `multiple` every
+open number up to it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from mirrormq.wire.methods import BasicAck, BasicNack, decode_method
 
 
 class LedgerMachine(RuleBasedStateMachine):
-    """A ledger, and the truth about each publish."""
+    """Ledger with the expected state of each publish."""
 
     def __init__(self) -> None:
         super().__init__()
         self.ledger = ConfirmLedger()
         self.waiting: dict[int, int] = {}
-        """Queues that have not spoken, by number."""
+        """Number of queues that have not replied, by publish number."""
         self.refused: set[int] = set()
         self.published = 0
         self.told: dict[int, str] = {}
@@ -65,7 +65,7 @@ class LedgerMachine(RuleBasedStateMachine):
             assert verdict == ("nack" if number in self.refused else "ack")
 
     def receive(self, payload: bytes) -> None:
-        """What a client makes of it."""
+        """Process a method as a client does."""
         self.methods += 1
         method = decode_method(payload)
         assert isinstance(method, BasicAck | BasicNack)

@@ -1,4 +1,4 @@
-"""Answers that come later: who waits meanwhile, who goes on, what becomes of an answer that nobody awaits."""
+"""Late replies: which channel waits, which continues, and what happens to a reply that no channel awaits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ASKING = {
 
 
 def prepared(count: int = 0) -> tuple[Node, Client, SlowQueue]:
-    """A slow queue q with messages 1, 2, 3 …, and a client with two channels."""
+    """Return a node with a slow queue q with messages 1, 2, 3 …, and a client with two channels."""
     node = Node()
     client = node.connect()
     client.call(methods.encode_queue_declare("q"))

@@ -1,4 +1,4 @@
-"""Unacked settles exactly the deliveries a client names, like a dictionary searched from end to end."""
+"""Unacked: settles exactly the deliveries that a client names, compared with a linear search."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mirrormq.channels.unacked import Unacked
 
 
 class UnackedMachine(RuleBasedStateMachine):
-    """The model is a list of tags that are out."""
+    """Compare with a list of unacknowledged tags."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -81,12 +81,12 @@ async def test_one_question_too_many_is_refused_on_either_side(monkeypatch: pyte
     monkeypatch.setattr(peer_rpc, "ANSWERING_MAX", 1)
     pair = Pair()
     first = asyncio.create_task(pair.a.ask("b", Request("sleep"), timeout_s=0.2))
-    await asyncio.sleep(0)  # in flight: it arrives before the next request
-    with pytest.raises(ControlError, match="too many questions to answer"):
+    await asyncio.sleep(0)  # it is on its way, and arrives before the next
+    with pytest.raises(ControlError, match="executes too many requests"):
         await pair.a.ask("b", Request("verb"))
     second = asyncio.create_task(pair.a.ask("b", Request("sleep"), timeout_s=0.2))
     await asyncio.sleep(0)
-    with pytest.raises(ControlError, match="too many questions to other nodes"):
+    with pytest.raises(ControlError, match="too many requests to other nodes"):
         await pair.a.ask("b", Request("verb"))
     await asyncio.gather(first, second, return_exceptions=True)
 

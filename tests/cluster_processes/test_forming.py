@@ -43,8 +43,8 @@ def test_nodes_with_the_same_list_in_their_files_form_a_cluster_in_whatever_orde
     for index in range(3):
         nodes.await_serving(index)
         nodes.await_running(index, 0, 1, 2)
-    assert "this node begins one" in nodes.log(0)
-    assert not any("this node begins one" in nodes.log(index) for index in (1, 2))
+    assert "this node creates one" in nodes.log(0)
+    assert not any("this node creates one" in nodes.log(index) for index in (1, 2))
 
 
 def test_the_first_of_a_list_begins_a_cluster_alone_if_nobody_else_comes(nodes: Nodes) -> None:
@@ -72,7 +72,7 @@ def test_one_that_lost_its_disk_does_not_begin_another_cluster_and_is_let_in_onc
 def test_a_wrong_cookie_is_refused_and_both_sides_say_so(nodes: Nodes) -> None:
     nodes.start(0)
     nodes.spawn(1, "--join", nodes.seed(0), MIRRORMQ_COOKIE="another")
-    until(lambda: "no link for a stranger" in nodes.log(0), lambda: nodes.log(0))
+    until(lambda: "refused a peer connection" in nodes.log(0), lambda: nodes.log(0))
     until(lambda: "no link" in nodes.log(1), lambda: nodes.log(1))
     assert "of these tests" not in nodes.log(0) + nodes.log(1)
     assert nodes.ask(0, "running_nodes") == ["mirror1@localhost"]
@@ -201,7 +201,7 @@ def test_a_node_that_cannot_be_forgotten_as_was_noted_does_not_keep_another_from
     elsewhere = {"MIRRORMQ_RUNTIME_DIR": str(nodes.directory)}
     assert nodes.control(0, ["forget_cluster_node", "--offline", MIRROR3], **data, **elsewhere)[0] == 0
     nodes.start(0)
-    until(lambda: "has not forgotten mirror3@localhost" in nodes.log(0), lambda: nodes.log(0))
+    until(lambda: "removing mirror3@localhost from the cluster failed" in nodes.log(0), lambda: nodes.log(0))
     nodes.await_running(0, 0, 1, 2)
 
 

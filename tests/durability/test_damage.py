@@ -118,8 +118,8 @@ def test_messages_of_a_queue_whose_declaration_was_lost_are_kept_apart(node: Nod
     flip(path, path.read_bytes().find(b"lost") + 1)
     node.boot()
     assert (ready(node, "before"), ready(node, "after")) == (10, 30)
-    assert "the declaration of a queue with 20 messages was lost" in node.output
-    found = re.search(r"they are in '(\S+)' in vhost '/'", node.output)
+    assert "the declaration of a queue was lost: its 20 messages" in node.output
+    found = re.search(r"are in '(\S+)' in vhost '/'", node.output)
     assert found, node.output
     node.end()
     node.boot()

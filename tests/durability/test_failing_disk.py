@@ -76,7 +76,7 @@ def test_a_full_disk_stops_the_node_and_loses_nothing_that_was_confirmed(small_d
         publisher.join(DEADLINE_S)
         assert not publisher.is_alive(), "the disk should be full by now"
         assert node.exit_code() == 1
-        assert "the node stops because its journal failed" in node.output
+        assert "node stops because its journal failed" in node.output
         assert "No space left on device" in node.output
         assert publisher.confirmed
         assert publisher.next - 1 not in publisher.confirmed, "what did not fit was not confirmed"
@@ -129,7 +129,7 @@ def test_nothing_is_confirmed_after_a_failed_sync(shim: Path, tmp_path: Path) ->
         after.join(DEADLINE_S)
         assert not after.confirmed
         assert node.exit_code() == 1
-        assert "the node stops because its journal failed" in node.output
+        assert "node stops because its journal failed" in node.output
         assert "Input/output error" in node.output
         trigger.unlink()
         node.boot()

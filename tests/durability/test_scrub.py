@@ -47,4 +47,4 @@ def test_an_operator_has_the_journal_verified() -> None:
         assert (row["damaged_found"], row["damaged_repaired"], row["damaged_messages"]) == (1, 0, 1)
         assert (metric(node, "passes_total"), metric(node, "damaged_messages")) == (1, 1)
         until(lambda: "have no good copy" in node.output, "the log names the queue")
-        assert "1 damaged stretches" in node.output
+        assert "1 damaged spans" in node.output

@@ -1,12 +1,12 @@
-"""A job that works through a queue under a lease, on whole brokers that have no luck (`mirrored.storm`).
+"""Job that works through a queue under a lease, on whole brokers with faults (`mirrored.storm`).
 
-The job takes, reads, settles, and asks anyone again whenever it likes; its answers come late, twice or never.
-What must hold:
+The job takes, reads, settles, and repeats requests to any node at any time; its replies come late, twice
+or never. These properties must hold:
 
-    the same      a take gives the same messages however often and whomever it is asked
+    the same      a take gives the same messages, however often and on whichever node it is requested
     whole         every message of a take can be read
     once          no message is settled in two takes
-    all           what was confirmed to a publisher has been settled at the end
+    all           every message confirmed to a publisher has been settled at the end
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STEPS = 700
 
 
 class Publisher(Person):
-    """A client that only publishes."""
+    """Client that only publishes."""
 
     def __init__(self, storm: Storm, name: str) -> None:
         self.storm = storm
@@ -37,7 +37,7 @@ class Publisher(Person):
 
 
 class Job:
-    """Takes, reads and settles, one take after the other."""
+    """Job that takes, reads and settles, one take after the other."""
 
     def __init__(self, storm: LeaseStorm) -> None:
         self._storm = storm
@@ -50,7 +50,7 @@ class Job:
         self.emptied = False
 
     def ask(self, name: str) -> None:
-        """Ask a node what comes next, or once more."""
+        """Send the next request to a node, or repeat the last one."""
         queue = self._storm.cluster[name].broker.vhosts["/"].queues["q"]
         turn = (self.number, self.phase, self._at)
         headers, body, then = self._question()
@@ -95,7 +95,7 @@ class Job:
         self.phase = "again"
 
     def check_again(self, name: str) -> None:
-        """Whoever is asked gives the same messages."""
+        """Check that any node gives the same messages."""
         queue, number, packed = (
             self._storm.cluster[name].broker.vhosts["/"].queues["q"],
             self.number,
@@ -117,7 +117,7 @@ class Job:
 
 
 class LeaseStorm(Storm):
-    """The storm, with a job in place of consumers."""
+    """Storm with a job in place of consumers."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -148,7 +148,7 @@ class LeaseStorm(Storm):
                 self.job.ask(name)
 
     def finish(self) -> None:
-        """Everybody comes back, and the job does the rest."""
+        """Restart all nodes, and let the job complete."""
         self.settle()
         for _ in range(2_000):
             self.work()
@@ -166,7 +166,7 @@ class LeaseStorm(Storm):
 
 
 def run(seed: int) -> LeaseStorm:
-    """One history."""
+    """Run one history."""
     storm = LeaseStorm(seed)
     for _ in range(STEPS):
         storm.step()

@@ -1,4 +1,4 @@
-"""Leases on three real mirrored nodes whose masters are killed in the middle of takes and settles."""
+"""Leases on three real mirrored nodes whose masters are killed during takes and settles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def wait_for_copies(range_client: Asker, queue: str, count: int) -> list[str]:
-    """Until so many nodes have everything; says which, the master first."""
+    """Wait until `count` nodes are synchronised. Return them, the master first."""
     deadline = time.monotonic() + DEADLINE_S
     while len(names := range_client.extent(queue).synchronised) != count:
         assert time.monotonic() < deadline, names
@@ -35,7 +35,7 @@ def wait_for_copies(range_client: Asker, queue: str, count: int) -> list[str]:
 
 
 def certain(range_client: Asker, headers: dict[str, Any], meanwhile: Any = None) -> Any:
-    """Ask until there is an answer, as a client does whose question may have been lost with a node."""
+    """Repeat a request until there is a reply, like a client whose request may have been lost with a node."""
     deadline = time.monotonic() + DEADLINE_S
     while True:
         number = range_client.put(headers)

@@ -1,4 +1,4 @@
-"""Leases on one real node: taken once, kept, settled, given up, whatever becomes of client and node."""
+"""Leases on one real node: taken once, kept, settled, released, across restarts of client and node."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.ranges.range_requests import Asker, Refused, bodies
 
 DEADLINE_S = 60.0
 LIFETIME_MS = 4000
-"""Far longer than it takes to publish a few messages and to lease them, on a machine that is busy."""
+"""Lifetime in milliseconds: far longer than publishing and leasing a few messages on a busy machine."""
 IDLE_MS = 4000
-"""Far longer than the pause between two signs of life."""
+"""Idle limit in milliseconds: far longer than the pause between two requests."""
 
 
 def connect(mirrormq: MirrorMQ) -> Asker:
@@ -50,12 +50,12 @@ def test_the_same_number_gives_the_same_answer(range_client: Asker, queue: str) 
     assert range_client.take(queue, "job", 1, 5) == first
     assert range_client.settle(queue, "job", number=1) == 10
     assert range_client.take(queue, "job", 2, 99) == second
-    with pytest.raises(Refused, match="take 1 of lease 'job' is over; the last was 2"):
+    with pytest.raises(Refused, match="take 1 of lease 'job' is settled; the last take was 2"):
         range_client.take(queue, "job", 1, 10)
 
 
 def test_only_the_takes_that_are_meant_are_settled(range_client: Asker, queue: str) -> None:
-    """A client that was given other messages under this number must not settle these."""
+    """Check that a client that received other messages under this number cannot settle these."""
     range_client.publish(queue, *bodies(30))
     takes = [pack(range_client.take(queue, "job", number, 10)) for number in (1, 2)]
     with pytest.raises(Refused, match="lease 'job' has other messages up to take 2"):

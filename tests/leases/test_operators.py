@@ -1,4 +1,4 @@
-"""What operators see of leases, and how they end one: mirrormqctl and the HTTP API, on any node."""
+"""Leases for operators: listing and release by mirrormqctl and the HTTP API, on any node."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Many histories of a job on three whole brokers whose masters die, are cut off and change (`storm`).
+"""Many histories of a job on three whole brokers whose masters fail, are cut off and change (`storm`).
 
-STORMS=500 pytest tests/leases/test_storms.py        for a longer look
+STORMS=500 pytest tests/leases/test_storms.py      for more histories
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.leases.storm import run
 
 STORMS = int(os.environ.get("STORMS", "20"))
 SEEDS_TO_FIND = 60
-"""Each mutant is found by one of the first few of these."""
+"""Seeds to try: one of the first few finds each mutant."""
 
 
 @pytest.mark.parametrize("block", range(4))
@@ -38,12 +38,12 @@ def test_everything_is_settled_once(block: int) -> None:
 
 
 def does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is not safe is leased."""
+    """Mutant: lease messages that are not safe."""
     monkeypatch.setattr(LeaseOperations, "when_safe", lambda self, told: told())
 
 
 def takes_any_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A take counts, whoever is master when it is agreed upon."""
+    """Mutant: accept a take of any epoch."""
 
     def take(state: MetadataState, command: c.TakeMessages) -> None:
         ring = state.queues[state.queue_keys[command.queue_id]].ring

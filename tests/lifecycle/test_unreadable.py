@@ -58,5 +58,5 @@ def test_it_stops_rather_than_differ_from_the_rest(
 ) -> None:
     assert ends_with(tmp_path, happens) == 1
     said = "".join(capfd.readouterr())
-    assert "the node stops: " in said
+    assert "node stops: " in said
     assert "journal" not in said

@@ -25,8 +25,8 @@ def test_a_parameter_that_does_nothing_is_said_to_do_nothing(
     assert client.put(f"parameters/{component}/%2F/far", value).status == 201
     assert client.get(f"parameters/{component}/%2F/far")["value"] == value["value"]
     said = (
-        f"Parameter 'far' of component '{component}' in virtual host '/' is kept, but nothing runs by it:"
-        " there are no shovels and no federation here"
+        f"Parameter 'far' of component '{component}' in virtual host '/' is stored without effect:"
+        " shovels and federation are not supported"
     )
     until(lambda: said in node.output)
     assert "warning" in next(line for line in node.output.splitlines() if said in line).lower()

@@ -1,1 +1,1 @@
-"""Links between nodes: the pure parts, and real sockets, processes and networks."""
+"""Peer links: the pure parts, and real sockets, processes and networks."""

@@ -1,4 +1,4 @@
-"""Nodes of a test: real links on loopback in this process, with all that happened to them written down."""
+"""Nodes of a test: real links on loopback in this process, with a record of all events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Text(msgspec.Struct, tag=2, array_like=True, frozen=True):
 
 
 class Log:
-    """Keeps log lines."""
+    """Log that keeps its lines."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, dict[str, Any]]] = []
@@ -41,7 +41,7 @@ class Log:
 
 
 class End:
-    """One node: its links and what its user was told."""
+    """One node: its links and the events reported to their user."""
 
     def __init__(self, name: str, cookie: bytes = COOKIE, **options: Any) -> None:
         self.name = name
@@ -99,6 +99,6 @@ async def until(condition: Callable[[], object], timeout_s: float = 40.0) -> Non
 
 
 def linked(*ends: End) -> bool:
-    """Has each a link with all others?"""
+    """Return whether each node has a link with all others."""
     names = sorted(end.name for end in ends)
     return all(end.links.peers == [name for name in names if name != end.name] for end in ends)

@@ -1,11 +1,11 @@
-"""A node as a process of its own: talks to its peers all the time and writes down what happens.
+"""Node as a separate process: sends to its peers continuously and records events.
 
     python -m tests.peers.talker NAME HOST:PORT PEER=HOST:PORT…
 
-Each line of its output is JSON: the time (of the clock that all processes of a machine share), the event, the
-peer and a value. To each peer it sends the numbers 1, 2, 3… of the session, small and large messages mixed,
-and says so ("disorder") if a number that it gets does not follow the one before. Each line of its input
-blocks its loop for that many seconds.
+Each line of its output is JSON: the time (of the clock that all processes of a machine share), the event,
+the peer and a value. It sends the numbers 1, 2, 3… of the session to each peer, in a mix of small and
+large messages. It reports "disorder" if a received number does not follow the previous one. Each line of
+its input blocks its loop for that many seconds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Numbered(msgspec.Struct, tag=1):
 
 
 class Talker:
-    """Sends numbers, checks numbers."""
+    """Sender and checker of numbers."""
 
     def __init__(self, name: str) -> None:
         options = PeerLinkOptions(PeerIdentity(name), b"talkers", message_type=Numbered)
@@ -45,7 +45,7 @@ class Talker:
         print(json.dumps([time.monotonic(), event, peer, value]), flush=True)
 
     def info(self, event: str, **facts: Any) -> None:
-        """The log is of no interest here."""
+        """Ignore log lines."""
 
     warning = error = info
 

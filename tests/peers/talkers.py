@@ -1,4 +1,4 @@
-"""Talkers in processes of their own, as a test sees them."""
+"""Talker processes, as a test controls them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Event(NamedTuple):
 
 
 class TalkerProcess:
-    """One talker; `prefix` is the command that it runs under, such as `ip netns exec …`."""
+    """One talker process; `prefix` is the command that it runs under, such as `ip netns exec …`."""
 
     def __init__(self, name: str, addresses: Mapping[str, str], prefix: Sequence[str] = ()) -> None:
         self.name = name
@@ -52,7 +52,7 @@ class TalkerProcess:
             self.events.append(Event(*json.loads(line)))
 
     def signal(self, number: signal.Signals) -> float:
-        """Send a signal; returns when that was."""
+        """Send a signal. Return the time of sending."""
         assert self._process is not None
         self._process.send_signal(number)
         return time.monotonic()
@@ -81,7 +81,7 @@ class TalkerProcess:
 
 @contextmanager
 def talking(*talkers: TalkerProcess) -> Iterator[None]:
-    """Run talkers until all pairs have exchanged messages; nobody may ever have seen disorder."""
+    """Run talkers until all pairs have exchanged messages. No talker may report disorder."""
     try:
         for talker in talkers:
             talker.start()

@@ -1,4 +1,4 @@
-"""A TCP relay that can hold back what one side sends, to put two handshakes into any order."""
+"""TCP relay that can hold back one direction, to put two handshakes into any order."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import contextlib
 
 
 class Gate:
-    """Relays one port; `held` directions ("in" to the node, "out" of it) wait, after `passes` reads."""
+    """Relay of one port; `held` directions ("in" to the node, "out" of it) wait, after `passes` reads."""
 
     def __init__(self, port: int) -> None:
         self._target = port
         self.port = 0
         self.waiting = 0
-        """How many reads are held back."""
+        """Number of reads that are held back."""
         self._passes = {"in": 1 << 30, "out": 1 << 30}
         self._open = {"in": asyncio.Event(), "out": asyncio.Event()}
         self._tasks: list[asyncio.Task[None]] = []

@@ -1,6 +1,7 @@
-"""Two nodes dial each other: in every order of the two handshakes the smaller name's connection stays.
+"""Crossing dials: in every order of the two handshakes the connection of the smaller name stays.
 
-b dials a through a gate that holds back one of its messages; a dials b directly, or through another gate.
+b dials a through a relay that holds back one of its messages; a dials b directly, or through another
+relay.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tests.peers.tcp_relay import Gate
 
 
 async def stays(a: End, b: End) -> None:
-    """One link, dialled by a, that nobody has seen going down."""
+    """Check that one link exists, dialled by a, and that it never went down."""
     await until(lambda: linked(a, b))
     await until(lambda: not a.links._pending and not b.links._pending)
     mine, theirs = a.links._links["b@x"], b.links._links["a@x"]
@@ -32,7 +33,7 @@ async def stays(a: End, b: End) -> None:
 
 @pytest.mark.parametrize(("direction", "passes"), [("in", 0), ("out", 0), ("in", 1)])
 async def test_a_s_dial_is_done_while_b_s_is_half_way(direction: str, passes: int) -> None:
-    """Held back: b's hello, or a's answer to it, or b's proof."""
+    """Hold back b's hello, or a's reply to it, or b's proof."""
     a, b = End("a@x"), End("b@x")
     async with started(a, b), Gate(a.port) as gate:
         gate.hold(direction, passes)
@@ -46,7 +47,7 @@ async def test_a_s_dial_is_done_while_b_s_is_half_way(direction: str, passes: in
 
 @pytest.mark.parametrize("passes", [0, 1])
 async def test_b_s_proof_comes_while_a_is_shaking_hands_as_dialler(passes: int) -> None:
-    """a's dial has sent its hello (and its proof), and the answer is on its way."""
+    """Let a's dial send its hello (and its proof) while the reply is in transit."""
     a, b = End("a@x"), End("b@x")
     async with started(a, b), Gate(a.port) as to_a, Gate(b.port) as to_b:
         to_a.hold("in", 1)
@@ -74,7 +75,7 @@ async def test_a_link_that_b_dialled_stays_when_a_learns_of_the_address_later() 
 
 
 async def test_when_b_alone_has_lost_a_s_connection_it_gets_a_new_one_at_once() -> None:
-    """What b says when it closes never reaches a."""
+    """Drop b's close, so that it never reaches a."""
     a, b = End("a@x"), End("b@x")
     async with started(a, b), Gate(b.port) as gate:
         a.links.add_peer(PeerAddress("b@x", "127.0.0.1", gate.port))

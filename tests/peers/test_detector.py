@@ -1,4 +1,4 @@
-"""The detector's bargain, on simulated clocks: who freezes is found in time, who is busy is left alone."""
+"""Failure detector on simulated clocks: a frozen node is detected in time, a busy node stays up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class World:
         self.down_ms: dict[str, int] = {}
         self.slept: list[tuple[str, int]] = []
         self.cut_ms: dict[str, int] = {}
-        """From when on nothing that this node sends arrives."""
+        """Time from which on nothing that this node sends arrives."""
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._count = 0
         self._awake_ms = {"a": 0, "b": 0}
@@ -36,7 +36,7 @@ class World:
             self._at(start_ms + 1, lambda name=name: self._beat(name))  # type: ignore[misc]
 
     def pause(self, name: str, at_ms: int, for_ms: int) -> None:
-        """The node's loop stands still; what arrives meanwhile is read after it looked at its clock."""
+        """Stop the node's loop; bytes that arrive meanwhile are read after the node has read its clock."""
 
         def begin() -> None:
             self._awake_ms[name] = max(self._awake_ms[name], at_ms + for_ms)
@@ -190,7 +190,7 @@ def test_who_is_down_is_watched_no_more_until_a_new_link() -> None:
 
 @given(PHASES, st.sampled_from([1, 2, 8, 60]))
 def test_net_ticktime_is_honoured_as_rabbitmq_documents_it(phase: int, net_ticktime_s: int) -> None:
-    """A node is down after between 0.75 and 1.25 times the net_ticktime."""
+    """Check that a node is down after 0.75 to 1.25 times the net_ticktime."""
     world = World(phase, DetectorTiming.of_net_ticktime(net_ticktime_s))
     at_ms = 3 * net_ticktime_s * 1000
     world.pause("b", at_ms, 10 * at_ms)

@@ -1,4 +1,4 @@
-"""Dials that are answered at the last moment: whatever comes of them, the next one is made."""
+"""Dials that are answered at the last moment: the next dial is made in every case."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.parametrize("turns", range(6))
 async def test_a_connection_that_opens_when_the_dial_is_given_up_does_not_end_the_dialling(
     turns: int,
 ) -> None:
-    """The loop is blocked while the network answers and the time for it runs out: it sees both at once."""
+    """Block the loop until both the connection and its timeout are due, so that it sees both at once."""
     a, b = End("a@x"), End("b@x")
     with patch.object(peer_limits, "DIAL_TIMEOUT_S", 0.05):
         async with started(a, b):

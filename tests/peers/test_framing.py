@@ -1,4 +1,4 @@
-"""Messages come out as they went in, in the order of their lane, however the stream is cut."""
+"""Framing: messages come out unchanged and in the order of their lane, for every split of the stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Only who knows the cookie gets in, whatever is sent instead."""
+"""Peer handshake: only a peer that knows the cookie is accepted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def acceptor(me: PeerIdentity = B, cookie: bytes = COOKIE, nonce: bytes = NONCE_
 
 
 def converse(left: PeerHandshake, right: PeerHandshake) -> tuple[list[bytes], list[bytes]]:
-    """Let two sides talk until nobody has anything to say; returns what each sent."""
+    """Exchange messages until both sides are silent. Return the bytes that each side sent."""
     said: tuple[list[bytes], list[bytes]] = ([], [])
     message = left.start()
     sides = [(right, 0), (left, 1)]
@@ -117,7 +117,7 @@ def test_a_replayed_acceptor_is_not_believed() -> None:
 
 
 def test_a_proof_sent_back_to_its_sender_proves_nothing() -> None:
-    """Somebody without the cookie poses as acceptor and gives the dialler its own proof."""
+    """Attack as acceptor without the cookie, returning the dialler's own proof."""
     left, poser = dialler(), acceptor(cookie=b"unknown")
     proof = left.receive(poser.receive(left.start()))
     left.receive(proof)
@@ -125,7 +125,8 @@ def test_a_proof_sent_back_to_its_sender_proves_nothing() -> None:
 
 
 def test_a_challenge_reflected_through_a_second_connection_is_refused() -> None:
-    """Eve dials B, and has B's challenge answered by B itself on a connection that poses as B's dial."""
+    """Attack with two connections: Eve dials B and lets B answer its own challenge on a connection that
+    poses as B's dial."""
     first = acceptor()
     challenge = first.receive(dialler(cookie=b"eve").start())
     second = PeerHandshake(PeerRole.DIALLER, B, COOKIE, NONCE_C, "a@host")

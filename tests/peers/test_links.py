@@ -1,4 +1,5 @@
-"""Links on loopback: one per pair, in order, at most once, and the user always knows where he stands."""
+"""Links on loopback: one per pair, in order, at most once, with events that always tell the user the
+state."""
 
 from __future__ import annotations
 
@@ -229,7 +230,7 @@ async def test_what_is_not_of_the_message_type_ends_the_session() -> None:
         await until(lambda: linked(a, b))
         a.links.send("b@x", {"not": "in the union"})
         await until(lambda: b.of("down", "a@x"))
-        assert "cannot be read" in b.of("down", "a@x")[0]
+        assert "unreadable message" in b.of("down", "a@x")[0]
 
 
 async def test_a_peer_may_be_removed_and_a_known_one_refused() -> None:
@@ -257,7 +258,7 @@ async def test_an_identity_may_change_for_the_handshakes_to_come() -> None:
 
 
 async def test_a_loop_that_is_blocked_for_long_declares_nobody_down() -> None:
-    """Both ends share this loop, so neither heard anything for four seconds."""
+    """Block the loop that both ends share: neither hears anything for four seconds."""
     a, b = End("a@x"), End("b@x")
     async with started(a, b):
         a.dial(b)

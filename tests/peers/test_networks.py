@@ -1,4 +1,4 @@
-"""Networks that are cut without a word, between network namespaces: nothing is reset, packets just vanish."""
+"""Silent network cuts between network namespaces: no connection is reset, packets vanish."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.peers.talkers import TalkerProcess, talking, wait
 DETECTION_S = 5.0
 AGREEMENT_S = 1.0
 BUSY_S = 2.0
-"""What a machine that is busy with other things may add before a process gets to look at its clock."""
+"""Seconds that a busy machine may add before a process reads its clock."""
 SHORT_S = 0.5
-"""What is lost is sent again after 0.2, 0.6, 1.4 and 3.0 s: what was lost in a cut of a second is there after
-1.4 s, and nobody is given up before 3.0 s."""
+"""Short cut in seconds. Lost packets are sent again after 0.2, 0.6, 1.4 and 3.0 s: after a cut of a second
+they arrive at 1.4 s, and no node is given up before 3.0 s."""
 NAMES = ("a@left", "b@right")
 
 
@@ -58,7 +58,7 @@ class Network:
         return ["ip", "netns", "exec", self._space(which)]
 
     def cut(self) -> float:
-        """From now on nothing gets through."""
+        """Drop all packets from now on. Return the time."""
         ip("-n", self._space("hub"), "link", "set", "port1", "nomaster")
         return time.monotonic()
 
@@ -67,7 +67,7 @@ class Network:
         return time.monotonic()
 
     def cut_one_way(self) -> float:
-        """What the first sends to the second goes to an address that nobody has."""
+        """Send the packets of the first node to an unused address. Return the time."""
         neighbour = ("neighbour", "replace", self.addresses[1], "lladdr", "02:00:00:00:00:99", "dev", "eth0")
         ip("-n", self._space(0), *neighbour, "nud", "permanent")
         return time.monotonic()
@@ -100,7 +100,7 @@ def pair(network: Network) -> tuple[TalkerProcess, TalkerProcess]:
 
 
 def downs_s(a: TalkerProcess, b: TalkerProcess, since_s: float) -> list[float]:
-    """How long after a moment each side saw the other go down."""
+    """Return how long after a moment each side saw the other go down."""
     wait(lambda: a.of("down", b.name, since_s) and b.of("down", a.name, since_s))
     pairs = ((a, b), (b, a))
     return [one.of("down", other.name, since_s)[0].time_s - since_s for one, other in pairs]

@@ -1,4 +1,4 @@
-"""Doors into other networks close behind whoever is still on the way through."""
+"""Port forwarding: closing it also closes connections in progress."""
 
 from __future__ import annotations
 

@@ -11,11 +11,11 @@ from tests.brokers.ports import free_port
 from tests.peers.talkers import TalkerProcess, talking, wait
 
 DETECTION_S = 5.0
-"""What is promised; that it is kept, test_detector.py shows on simulated clocks."""
+"""Guaranteed detection time; test_detector.py proves it on simulated clocks."""
 BUSY_S = 4.0
-"""What a machine that is busy with other things may add before a process gets to look at its clock."""
+"""Seconds that a busy machine may add before a process reads its clock."""
 FROZEN_S = 1.5
-"""A moment: half of what makes others give a node up."""
+"""Short freeze: half of the time after which other nodes give a node up."""
 
 
 @pytest.fixture

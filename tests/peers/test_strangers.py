@@ -1,4 +1,4 @@
-"""Whoever does not know the cookie gets a short refusal, costs little, and is logged."""
+"""Peers without the cookie: they get a short refusal, cost little, and are logged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.peers.ends import COOKIE, End, linked, started, until
 
 
 async def talk(port: int, data: bytes) -> bytes:
-    """Send something to a node and read until it closes."""
+    """Send bytes to a node and read until it closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(data)
     try:
@@ -50,7 +50,7 @@ async def test_garbage_gets_one_short_refusal_and_a_log_line(garbage: bytes) -> 
     async with started(a):
         answer = await talk(a.port, garbage)
         assert len(answer) <= peer_limits.REFUSAL_BYTES_MAX + 3
-        await until(lambda: a.log.having("no link for a stranger"))
+        await until(lambda: a.log.having("refused a peer connection"))
         assert not a.links._pending
 
 
@@ -72,7 +72,7 @@ async def test_a_stranger_who_says_nothing_is_shown_the_door() -> None:
     with patch.object(peer_limits, "HANDSHAKE_TIMEOUT_S", 0.2):
         async with started(a):
             assert await talk(a.port, b"") == b""
-            assert a.log.having("took too long")
+            assert a.log.having("timed out")
 
 
 async def test_many_silent_strangers_cannot_keep_a_node_out() -> None:
@@ -95,7 +95,7 @@ async def test_strangers_cannot_fill_the_log() -> None:
     async with started(a):
         for _ in range(peer_limits.REFUSALS_LOGGED_MAX + 30):
             await talk(a.port, b"knock knock")
-        assert len(a.log.having("stranger")) == peer_limits.REFUSALS_LOGGED_MAX
+        assert len(a.log.having("refused a peer connection")) == peer_limits.REFUSALS_LOGGED_MAX
 
 
 async def test_a_peer_that_breaks_the_framing_loses_its_link() -> None:

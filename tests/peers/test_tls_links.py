@@ -1,4 +1,4 @@
-"""Links in TLS: certificates of one authority on both sides, and the cookie all the same."""
+"""Links in TLS: certificates of one authority on both sides, and the cookie as well."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A live queue on a real journal, with consumers and surroundings that only write down what happens."""
+"""Live queue on a real journal, with consumers and a host that only record events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOMY = 1 << 20
 
 
 class TestConsumer:
-    """Takes messages up to its capacity and holds them."""
+    """Consumer that accepts messages up to its capacity and holds them."""
 
     __test__ = False
 
@@ -55,7 +55,7 @@ class TestConsumer:
 
 
 class TestPublisher:
-    """Remembers what was confirmed and refused."""
+    """Publisher that records confirms and refusals."""
 
     __test__ = False
 
@@ -71,7 +71,7 @@ class TestPublisher:
 
 
 class LiveQueue:
-    """A queue and everything around it. Implements `Surroundings`."""
+    """Queue with everything around it. Implements `QueueHost`."""
 
     def __init__(self, settings: QueueSettings | None = None, now_ms: int = 1_000) -> None:
         self.clock = Clock(now_ms)
@@ -86,7 +86,7 @@ class LiveQueue:
         backing_queue = make_backing_queue(self.journal.queue(1), chosen, self.budget, lambda warning: None)
         self.queue = Queue("/", "q", chosen, backing_queue, self)
 
-    # -- Surroundings ---------------------------------------------------------------------------
+    # -- QueueHost ------------------------------------------------------------------------------
 
     def wake(self, queue: Queue) -> None:
         if not queue.awake:
@@ -113,13 +113,14 @@ class LiveQueue:
     ) -> None:
         raise AssertionError("nobody here knows")
 
-    # -- what tests do --------------------------------------------------------------------------
+    # -- test operations ------------------------------------------------------------------------
 
     def publish(
         self, count: int, publisher: TestPublisher | None = None, *, size: int = 0, persistent: bool = False,
         expiration: str | None = None,
     ) -> None:  # fmt: skip
-        """Messages that say 1, 2, 3 …, padded to `size`, in one batch; numbered alike for confirms."""
+        """Publish messages with bodies 1, 2, 3 …, padded to `size`, in one batch, with the same numbers
+        for confirms."""
         first = self.published + 1
         self.published += count
         numbers = range(first, first + count)
@@ -135,12 +136,12 @@ class LiveQueue:
         return consumer
 
     def acknowledge(self, consumer: TestConsumer, count: int) -> None:
-        """It is done with the oldest `count` messages that it holds."""
+        """Acknowledge the oldest `count` messages that the consumer holds."""
         self.queue.acknowledge(self._take(consumer, count))
         self._free(consumer)
 
     def requeue(self, consumer: TestConsumer, count: int) -> None:
-        """It gives back the oldest `count`."""
+        """Requeue the oldest `count` messages that the consumer holds."""
         messages = self._take(consumer, count)
         if messages:
             self.queue.requeue(messages)
@@ -155,7 +156,7 @@ class LiveQueue:
             self.queue.ready_again(consumer)
 
     def turn(self) -> None:
-        """What the broker does at the end of a turn, until there is nothing left to do."""
+        """Do the broker's work at the end of a turn, until there is nothing left to do."""
         while self.awake:
             queue = self.awake.pop()
             queue.awake = False
@@ -164,24 +165,24 @@ class LiveQueue:
         self.flush()
 
     def flush(self) -> None:
-        """The group commit."""
+        """Perform the group commit."""
         self.journal.flush(sync=True)
         waiting, self.awaiting = self.awaiting, []
         for queue in waiting:
             queue.flushed()
 
     def advance(self, milliseconds: int) -> None:
-        """Time passes."""
+        """Advance the clock."""
         self.clock.now_ms += milliseconds
         self.clock.run_due()
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Ready and unacknowledged."""
+        """Return the numbers of ready and unacknowledged messages."""
         return self.queue.backing.ready_count, self.queue.backing.unacked_count
 
     def drain(self) -> list[bytes]:
-        """The bodies of all that is ready, first to last."""
+        """Return the bodies of all ready messages, first to last."""
         found = []
         while (message := self.queue.take(no_ack=True)) is not None:
             found.append(body(message))

@@ -38,7 +38,7 @@ def make_message(
     body: bytes, *, persistent: bool = False, priority: int = 0, expires_at: int = NEVER,
     expiration: str | None = None, routing_key: str = "q", headers: Table | None = None,
 ) -> Message:  # fmt: skip
-    """A message as a channel would make it."""
+    """Return a message as a channel makes it."""
     properties = encode_properties(
         BasicProperties(
             headers=headers,
@@ -52,17 +52,17 @@ def make_message(
 
 
 def body(message: Message) -> bytes:
-    """What it says."""
+    """Return the body of a message."""
     return body_of(message.frames)
 
 
 def make_disk(seed: int = 1) -> SimulatedDisk:
-    """A disk in memory whose misfortunes the seed decides."""
+    """Return a disk in memory whose faults the seed determines."""
     return SimulatedDisk(random.Random(seed).randrange)
 
 
 def open_journal(disk: SimulatedDisk, segment_bytes: int = 2048) -> Journal:
-    """A journal with small segments."""
+    """Return a journal with small segments."""
     journal = Journal(disk, "data/journal", make_envelope, segment_bytes=segment_bytes)
     journal.open()
     return journal

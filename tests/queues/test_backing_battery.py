@@ -1,10 +1,10 @@
-"""Every BackingQueue does all that the seam's text asks, whatever happens to it in whatever order.
+"""Test battery for every BackingQueue: all duties of the interface, in any order of operations.
 
-A state machine publishes, fetches, acknowledges, requeues, purges, erases and restarts one queue on
-a real journal over a simulated disk, and keeps a plain list beside it. Limits are tiny, so nearly
-every message is paged out and read back. Each kind of keeper runs the same machine.
+A state machine publishes, fetches, acknowledges, requeues, purges, erases and restarts one queue on a real
+journal over a simulated disk, and compares it with a plain list. Limits are tiny, so that nearly every
+message is paged out and read back. Each kind of backing queue runs the same machine.
 
-    EXAMPLES=2000 pytest tests/queues/test_backing_battery.py      for a longer look
+    EXAMPLES=2000 pytest tests/queues/test_backing_battery.py      for more examples
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from tests.queues.support import body, make_disk, make_message, open_journal, ti
 EXAMPLES = int(os.environ.get("EXAMPLES", "30"))
 NOW_MS = 1_000
 BUDGET_BYTES = 8_000
-"""About eighteen small messages: sometimes the node is over it, mostly not."""
+"""Memory budget of about eighteen small messages: the node exceeds it sometimes."""
 
 
 @dataclass
 class Entry:
-    """What the model knows of one message."""
+    """Model of one message."""
 
     sequence: int
     body: bytes
@@ -53,7 +53,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Draft:
-    """A message that a test is about to publish."""
+    """Message that a test is about to publish."""
 
     size: int
     persistent: bool
@@ -71,12 +71,12 @@ drafts = st.builds(
 
 
 def numbers_of(spans: list[Span]) -> set[int]:
-    """The numbers that stretches stand for."""
+    """Return the sequences of spans."""
     return {number for first, count in spans for number in range(first, first + count)}
 
 
 class Battery(RuleBasedStateMachine):
-    """One queue and its model; subclasses say of what kind."""
+    """One queue and its model; subclasses choose the kind of backing queue."""
 
     kind = QueueSettings()
 
@@ -96,7 +96,7 @@ class Battery(RuleBasedStateMachine):
         self.make_queue()
 
     def make_queue(self) -> None:
-        """A new, empty queue, as after a declare."""
+        """Make a new, empty queue, as after a declare."""
         self.queue_id += 1
         self.ready: list[Entry] = []
         self.unacked: dict[int, tuple[Entry, Message]] = {}
@@ -111,23 +111,23 @@ class Battery(RuleBasedStateMachine):
         self.opened()
 
     def opened(self) -> None:
-        """For subclasses: the queue has been made or opened again."""
+        """Hook for subclasses: the queue has been made or opened again."""
 
     def teardown(self) -> None:
         self.patch.undo()
 
-    # -- the model ------------------------------------------------------------------------------
+    # -- model ----------------------------------------------------------------------------------
 
     def level(self, priority: int) -> int:
-        """Priorities above the highest count as the highest; without priorities all are equal."""
+        """Return the effective priority: at most the highest one; without priorities all are equal."""
         return 0 if self.kind.max_priority is None else min(priority, self.kind.max_priority)
 
     def in_order(self) -> list[Entry]:
-        """What is ready, the next one first."""
+        """Return the ready messages, the next one first."""
         return sorted(self.ready, key=lambda entry: (-entry.level, entry.sequence))
 
     def took(self, messages: list[Message]) -> None:
-        """These have left the ready ones; each is what the model thinks it is."""
+        """Check fetched messages against the model, and remove them from its ready ones."""
         by_sequence = {entry.sequence: entry for entry in self.ready}
         for message in messages:
             entry = by_sequence[message.sequence]
@@ -139,7 +139,7 @@ class Battery(RuleBasedStateMachine):
             self.ready.remove(entry)
             self.unacked[message.sequence] = (entry, message)
 
-    # -- what is done to it ---------------------------------------------------------------------
+    # -- operations -----------------------------------------------------------------------------
 
     @rule(batch=st.lists(drafts, min_size=1, max_size=9))
     def publish(self, batch: list[Draft]) -> None:
@@ -217,7 +217,7 @@ class Battery(RuleBasedStateMachine):
         self.ready += entries
 
     def choose(self, data: st.DataObject) -> tuple[list[Entry], list[Message]]:
-        """Some of the unacknowledged ones, in any order; the model forgets them."""
+        """Choose some unacknowledged messages, in any order, and remove them from the model."""
         chosen = data.draw(st.permutations(sorted(self.unacked)), label="sequences")
         chosen = chosen[: data.draw(st.integers(1, len(chosen)), label="count")]
         pairs = [self.unacked.pop(sequence) for sequence in chosen]
@@ -250,18 +250,18 @@ class Battery(RuleBasedStateMachine):
         assert self.queue.return_leased(joined([(entry.sequence, 1) for entry in back])) == len(back)
         self.ready += back
         for entry in self.ready:
-            # After a restart also older ones that nobody had; that is allowed.
+            # After a restart older messages that no consumer had may be marked too; that is permitted.
             levels = [other.sequence for other in back if other.level == entry.level]
             entry.redelivered = entry.redelivered or entry.sequence <= max(levels, default=0)
 
     def choose_leased(self, data: st.DataObject) -> list[Entry]:
-        """Some of the lent ones; the model forgets them."""
+        """Choose some leased messages and remove them from the model."""
         chosen = data.draw(st.lists(st.sampled_from(sorted(self.leased_out)), unique=True, min_size=1))
         return [self.leased_out.pop(sequence) for sequence in chosen]
 
     @rule(first=st.integers(0, 40), size=st.integers(1, 40), limit=st.integers(1, 9))
     def look(self, first: int, size: int, limit: int) -> None:
-        """Whatever is ready or lent is seen, in memory or in the store, and nothing else."""
+        """Check that exactly the ready and leased messages are visible, in memory or in the store."""
         store = self.journal.queue(self.queue_id)
         here = [entry.sequence for entry in [*self.ready, *self.leased_out.values()]]
         wanted = sorted(number for number in here if first <= number < first + size)[:limit]
@@ -327,7 +327,7 @@ class Battery(RuleBasedStateMachine):
         assert self.queue.next_sequence > self.highest, "a number would be used again"
         self.highest = self.queue.next_sequence - 1
 
-    # -- what always holds ----------------------------------------------------------------------
+    # -- invariants -----------------------------------------------------------------------------
 
     @invariant()
     def counts_exactly(self) -> None:

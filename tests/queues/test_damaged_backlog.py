@@ -1,4 +1,5 @@
-"""A damaged message is not served and stays in the journal; all others are served in order."""
+"""Damaged backlog: a damaged message is not delivered and stays in the journal; all others are delivered
+in order."""
 
 from __future__ import annotations
 

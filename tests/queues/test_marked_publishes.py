@@ -1,4 +1,4 @@
-"""A message that is published as redelivered stays so, also while its bytes are only on disk."""
+"""Message published as redelivered: it stays so, also while its bytes are only on disk."""
 
 from __future__ import annotations
 

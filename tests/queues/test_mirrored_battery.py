@@ -1,7 +1,7 @@
-"""The keeper of a mirrored queue's master does all that a BackingQueue must, and its mirror has the same.
+"""Test battery for the backing queue of a mirrored master, compared with its mirror.
 
-The machine is that of the ordinary keepers. Meanwhile the queue becomes mirrored and ceases to be, with
-messages out with consumers that somebody can show or nobody can, and a mirror's copy does as it is told.
+The machine is that of the ordinary backing queues. Meanwhile the queue becomes mirrored and ceases to be,
+with unacknowledged messages that are readable or not, and a mirror's copy applies every operation.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MIRRORED_KINDS = ("Durable", "Transient", "DurablePriorities", "TransientPriorit
 
 
 class MirroredBattery(Battery):
-    """The keeper of a mirrored queue's master, with one mirror; mirrored for some of the time."""
+    """Backing queue of a mirrored master with one mirror; mirrored for some of the time."""
 
     durable_copy = False
 
@@ -34,7 +34,7 @@ class MirroredBattery(Battery):
     @precondition(lambda self: not isinstance(self.queue, ReplicatingBackingQueue))
     @rule(shown=st.booleans())
     def wrap(self, shown: bool) -> None:
-        """The queue becomes mirrored; somebody can show what its consumers have, or nobody can."""
+        """Make the queue mirrored; `shown` says whether the unacknowledged messages are readable."""
         self.put_on([message for _, message in self.unacked.values()] if shown else [])
         assert isinstance(self.queue, ReplicatingBackingQueue)
         assert 0 <= self.queue.unseen <= (0 if shown else len(self.unacked))
@@ -55,7 +55,7 @@ class MirroredBattery(Battery):
         self.queue = self.queue.inner
 
     def tell(self, operation: bytes) -> int:
-        """A mirror does at once what its master says."""
+        """Apply an operation of the master to the mirror at once."""
         self.copy.apply([operation])
         return 1
 
@@ -75,7 +75,7 @@ class MirroredBattery(Battery):
     @precondition(lambda self: isinstance(self.queue, ReplicatingBackingQueue))
     @rule()
     def compare(self) -> None:
-        """Byte for byte."""
+        """Compare master and mirror byte for byte."""
         assert isinstance(self.queue, ReplicatingBackingQueue)
         self.queue.flush_operations()
         numbers = list(self.queue.held().numbers())
@@ -88,7 +88,7 @@ class MirroredBattery(Battery):
 
 
 class DurableMirrorBattery(MirroredBattery):
-    """The mirror keeps persistent messages in its journal."""
+    """Mirror that keeps persistent messages in its journal."""
 
     durable_copy = True
 

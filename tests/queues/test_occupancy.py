@@ -1,4 +1,4 @@
-"""Where a queue says its messages are, and how much of the time it says that consumers could take one."""
+"""Memory use of a queue, and the share of time with an available consumer."""
 
 from __future__ import annotations
 

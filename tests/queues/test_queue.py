@@ -1,4 +1,4 @@
-"""The queue itself: lifetimes, limits, dead letters, idleness, policies on live queues, confirms."""
+"""Queue: lifetimes, limits, dead letters, idleness, policies on live queues, confirms."""
 
 from __future__ import annotations
 
@@ -365,7 +365,7 @@ def test_many_policy_changes_leave_one_watcher() -> None:
     assert pending == 1
 
 
-# -- taking one ---------------------------------------------------------------------------------
+# -- basic.get ----------------------------------------------------------------------------------
 
 
 def test_get_takes_the_next_one() -> None:

@@ -1,4 +1,5 @@
-"""Contents of messages that are out with consumers leave memory and come back whole, or are reported."""
+"""Contents of unacknowledged messages: they leave memory and come back complete, or are reported as
+damaged."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from tests.queues.support import body, make_disk, make_message, open_journal, ti
 
 
 class Bench:
-    """A durable queue with messages `0` to `n - 1`, all of them out with a consumer and sent."""
+    """Durable queue with messages `0` to `n - 1`, all delivered to a consumer."""
 
     def __init__(self, count: int) -> None:
         self.disk: SimulatedDisk = make_disk()

@@ -1,4 +1,5 @@
-"""Whose turn it is: fair among equals, higher priorities first, one at a time where that is asked for."""
+"""Turn order of consumers: fair among equals, higher priorities first, one at a time for a single active
+consumer."""
 
 from __future__ import annotations
 
@@ -147,7 +148,8 @@ def test_a_pump_of_small_messages_ends_after_its_share() -> None:
 
 
 class TurnsMachine(RuleBasedStateMachine):
-    """Nobody who has room starves, nobody gets more than its room, nothing is handed out twice."""
+    """Check that no consumer with credit starves, none gets more than its credit, and no message is
+    delivered twice."""
 
     single_active = False
 
@@ -206,7 +208,7 @@ class TurnsMachine(RuleBasedStateMachine):
 
 
 class SingleActiveMachine(TurnsMachine):
-    """The same with a single active consumer."""
+    """Turn order with a single active consumer."""
 
     single_active = True
 

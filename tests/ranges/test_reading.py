@@ -138,7 +138,7 @@ def test_a_client_may_have_some_reads_under_way_and_no_more(range_client: Asker,
         try:
             range_client.wait(number)
         except Refused as error:
-            assert "reads under way" in error.text
+            assert "reads in progress" in error.text
             refused += 1
     assert refused <= 3
     assert len(range_client.read(queue, 1, 41)) == 40

@@ -1,8 +1,9 @@
-"""A random workload on a journal, and what may and must be true after a crash in the middle of it.
+"""Random workload on a journal, with a model of the permitted and required state after a crash.
 
-The model keeps, per queue, what is live now and what was live at the last sync that returned. After
-a crash a queue may hold anything that was live at that sync or was appended since, and must hold
-what was live at that sync and was not acknowledged since. Anything else is a lost or a risen message.
+The model keeps, per queue, the messages that are live now and those that were live at the last completed
+sync. After a crash a queue may hold anything that was live at that sync or was appended since. It must
+hold everything that was live at that sync and was not acknowledged since. Any other state is a lost or a
+resurrected message.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from tests.storage.support import PROPERTIES, content_frames, make_envelope, mes
 
 QUEUES = (1, 2, 3, 4)
 FANOUT_BYTES = 150
-"""Larger than any other body, so that a test may let only these be shared."""
+"""Size of a content for several queues: larger than any other body, so that a test can let only these be
+shared."""
 
 
 class QueueModel:
-    """One queue's truth."""
+    """Model of one queue."""
 
     def __init__(self) -> None:
         self.live: dict[int, bytes] = {}
@@ -27,9 +29,9 @@ class QueueModel:
         self.synced: dict[int, bytes] = {}
         self.synced_next = 1
         self.appended: dict[int, bytes] = {}
-        """Since the last sync."""
+        """Messages appended since the last sync."""
         self.acknowledged: set[int] = set()
-        """Since the last sync."""
+        """Messages acknowledged since the last sync."""
         self.used = 0
         self.durable_used = 0
         self.delivered = 0
@@ -68,7 +70,7 @@ class Workload:
         """Segments that were the newest at a crash."""
 
     def run(self, journal: Journal, operations: int) -> None:
-        """Operations with odds that fill segments, drain them, and leave stragglers."""
+        """Run operations with odds that fill segments, drain them, and leave single live messages."""
         kinds = ["append"] * 8 + ["acknowledge"] * 6 + ["flush"] * 4
         kinds += [
             "write",
@@ -160,7 +162,7 @@ class Workload:
             assert {loaded.sequence: loaded.frames for loaded in found} == expected
 
     def check_recovered(self, journal: Journal) -> None:
-        """Compare with a journal that was opened after a crash; then take it as the new truth."""
+        """Compare the model with a journal opened after a crash, and adopt the journal's state."""
         for queue_id, model in self.queues.items():
             store = journal.queue(queue_id)
             found = {loaded.sequence: loaded.frames for loaded in store.load(store.recovered())}

@@ -1,4 +1,4 @@
-"""Messages whose bytes say who they are, and a journal on a simulated disk."""
+"""Messages with recognisable bytes, and a journal on a simulated disk."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ PROPERTIES = b"\x10\x00\x02"
 
 
 def make_envelope(publish: bytes, properties: bytes) -> Envelope:
-    """An envelope that remembers its bytes; nothing in storage reads the rest."""
+    """Return an envelope that keeps its bytes; storage reads nothing else of it."""
     return Envelope(publish, "", "", False, properties, True, 0, None, b"")
 
 
 def content_frames(body: bytes, properties: bytes = PROPERTIES, frame_size: int = 4096) -> bytes:
-    """A header frame and the body frames."""
+    """Return a header frame and the body frames."""
     header = b"\x00\x3c\x00\x00" + len(body).to_bytes(8, "big") + properties
     frames = [b"\x02\x00\x01" + len(header).to_bytes(4, "big") + header + b"\xce"]
     for at in range(0, len(body), frame_size):
@@ -29,7 +29,7 @@ def content_frames(body: bytes, properties: bytes = PROPERTIES, frame_size: int 
 
 
 def message(sequence: int, text: str = "", *, publish: bytes = b"publish", expires_at: int = 0) -> Message:
-    """A numbered message with a body that says so."""
+    """Return a message whose body contains its sequence."""
     made = Message(
         make_envelope(publish, PROPERTIES), content_frames(f"{sequence}:{text}".encode()), expires_at
     )
@@ -38,29 +38,29 @@ def message(sequence: int, text: str = "", *, publish: bytes = b"publish", expir
 
 
 def messages(first: int, count: int, text: str = "") -> list[Message]:
-    """Consecutive messages."""
+    """Return consecutive messages."""
     return [message(sequence, text) for sequence in range(first, first + count)]
 
 
 def disk(seed: int = 1) -> SimulatedDisk:
-    """A disk whose misfortunes the seed decides."""
+    """Return a disk whose faults the seed determines."""
     return SimulatedDisk(random.Random(seed).randrange)
 
 
 def journal(on: SimulatedDisk, segment_bytes: int = 4096) -> Journal:
-    """A journal with small segments, not opened yet."""
+    """Return a journal with small segments that is not open yet."""
     return Journal(on, DIRECTORY, make_envelope, segment_bytes=segment_bytes)
 
 
 def opened(on: SimulatedDisk, segment_bytes: int = 4096) -> Journal:
-    """A journal after `open`."""
+    """Return an open journal."""
     made = journal(on, segment_bytes)
     made.open()
     return made
 
 
 def state(of: Journal) -> dict[int, tuple[list[int], int, int, list[bytes]]]:
-    """All that recovery is about: per queue the sequences, numbers and contents."""
+    """Return everything that recovery rebuilds: per queue the sequences, numbers and contents."""
     found = {}
     for queue_id, store in of.queues.items():
         sequences = list(store.recovered())

@@ -1,4 +1,4 @@
-"""The consensus log does a Storage's duties on a disk that forgets, tears and flips."""
+"""Consensus log on a disk that forgets, tears and flips: fulfils the duties of a Raft storage."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def entries(*indexes: int, term: int = 1) -> Ready:
 
 
 def history(seed: int) -> list[Ready]:
-    """Batches of entries, votes, replaced tails, snapshots of our own and of a leader."""
+    """Return batches of entries, votes, replaced tails, own snapshots and snapshots of a leader."""
     chance = random.Random(seed)
     made = [Ready(hard_state=HardState(1, "B", 1, 0), must_sync=True)]
     last, base, term = 0, 0, 1
@@ -64,7 +64,7 @@ def history(seed: int) -> list[Ready]:
 
 
 def steps_of(ready: Ready) -> list[Ready]:
-    """The three writes that a save is made of, in order: a crash leaves a prefix of them."""
+    """Return the three writes of a save in order: a crash leaves a prefix of them."""
     return [
         Ready(snapshot=ready.snapshot, restore=ready.restore),
         Ready(hard_state=ready.hard_state, entries=ready.entries),
@@ -72,7 +72,7 @@ def steps_of(ready: Ready) -> list[Ready]:
 
 
 def same(found: StoredLog, wanted: StoredLog) -> bool:
-    """Equal, but for how far things were committed: that may be older."""
+    """Return whether both are equal, except for the commit index, which may be older."""
     mine, theirs = found.hard_state, wanted.hard_state
     promise = (mine.term, mine.vote, mine.boots) == (theirs.term, theirs.vote, theirs.boots)
     return promise and (found.snapshot, found.entries) == (wanted.snapshot, wanted.entries)
@@ -161,7 +161,7 @@ def test_a_torn_last_batch_is_cut_off_and_reported() -> None:
 
 
 def damaged(snapshot: Snapshot, index: int) -> SimulatedDisk:
-    """A log of eight entries with a flipped bit in one."""
+    """Return a disk with a log of eight entries and a flipped bit in one."""
     on = disk()
     log = opened(on, snapshot)
     for number in range(1, 9):

@@ -1,4 +1,4 @@
-"""A crash after every single write, sync and change of names of random workloads."""
+"""Crash after every single write, sync and name change of random workloads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.storage.support import DIRECTORY, disk, journal, state
 OPERATIONS = 90
 AFTERWARDS = 25
 SEGMENT_BYTES = 1200
-"""A workload fills, frees and compacts several of these."""
+"""Segment size: a workload fills, frees and compacts several segments."""
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def _small_shared_contents(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run_until(seed: int, crash_at_step: int | None) -> tuple[SimulatedDisk, Workload, bool]:
-    """Run a workload; gives the disk, the model, and whether it crashed."""
+    """Run a workload. Return the disk, the model, and whether it crashed."""
     on, workload = disk(seed), Workload(seed)
     on.crash_at_step = crash_at_step
     made = journal(on, SEGMENT_BYTES)
@@ -37,14 +37,14 @@ def run_until(seed: int, crash_at_step: int | None) -> tuple[SimulatedDisk, Work
 
 
 def note_newest(on: SimulatedDisk, workload: Workload) -> None:
-    """The newest segment may have torn bytes after a crash."""
+    """Record the newest segment, which may have torn bytes after a crash."""
     workload.torn.update(
         [f"{DIRECTORY}/{name}" for name in on.list(DIRECTORY) if name.endswith(".journal")][-1:]
     )
 
 
 def recovered(on: SimulatedDisk, workload: Workload) -> Journal:
-    """Open after a crash; only what was the newest segment at some crash may have torn bytes in it."""
+    """Open after a crash. Only a segment that was the newest at a crash may have torn bytes."""
     note_newest(on, workload)
     made = journal(on, SEGMENT_BYTES)
     report = made.open()
@@ -112,7 +112,7 @@ def test_the_index_equals_a_scan_after_any_workload(seed: int) -> None:
 
 
 def test_the_workloads_do_free_compact_and_tear() -> None:
-    """Guards the tests above against becoming too tame to find anything."""
+    """Check that the workloads still free, compact and tear, so that the tests above can find errors."""
     removed = torn = 0
     for seed in range(8):
         on, _, _ = run_until(seed, None)

@@ -1,4 +1,4 @@
-"""Flipped bits, full disks, failing syncs: damage is reported and never served, failures are final."""
+"""Flipped bits, full disks, failing syncs: damage is reported and never delivered, failures are final."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ SEGMENT = f"{DIRECTORY}/0000000001.journal"
 
 
 def small_journal(seed: int = 1) -> tuple[SimulatedDisk, int]:
-    """Two queues, acknowledgements; everything synced, no clean shutdown."""
+    """Return a journal with two queues and acknowledgements; everything is synced, without a clean
+    shutdown."""
     on = disk(seed)
     made = opened(on, segment_bytes=100_000)
     made.queue(1).append(messages(1, 6), durable=True)

@@ -1,4 +1,4 @@
-"""The entry log keeps whole histories only."""
+"""Entry log: keeps complete histories only."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def test_entries_come_back_in_order_after_those_that_replaced_others(tmp_path: P
 
 
 def history(on: SimulatedDisk, synced: dict[str, list[bytes]]) -> None:
-    """Appends and snapshots; `synced` is always a history that must be found, as (base, certain, all)."""
+    """Append entries and snapshots. `synced` always is a history that must be found, as (base, certain,
+    all)."""
     log, _ = opened(on)
     number = 0
     for turn in range(6):

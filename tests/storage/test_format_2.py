@@ -39,7 +39,7 @@ def at(made: Journal, now_ms: int) -> Journal:
 
 
 def ingested(made: Journal, queue_id: int = 1) -> list[tuple[int, int]]:
-    """Ingestion times, read in both ways."""
+    """Return the ingestion times, read in both ways."""
     store = made.queue(queue_id)
     numbers = list(store.held())
     rows = GatheredColumns()
@@ -194,7 +194,7 @@ def test_a_damaged_shared_content_damages_its_messages_and_no_other() -> None:
 
 @pytest.fixture(params=["clean", "killed"])
 def release_0_1(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Journal]:
-    """A journal that a node of release 0.1 left when it was stopped, or killed."""
+    """Return a journal that a node of release 0.1 left when it was stopped, or killed."""
     with tarfile.open(RELEASE_0_1 / f"release-0.1-{request.param}.tar.xz") as archive:
         archive.extractall(tmp_path)
     return lambda: Journal(
@@ -211,7 +211,8 @@ def bodies(made: Journal) -> dict[int, list[bytes]]:
 
 
 def work() -> list[bytes]:
-    """Of the first 30 messages 12 were delivered, and every third of those acknowledged."""
+    """Return the bodies left after a workload: of the first 30 messages 12 were delivered, and every third
+    of those acknowledged."""
     first = [b"work %d" % n for n in range(30) if n not in (0, 3, 6, 9)]
     second = [b"work %d" % n for n in range(31, 40)]
     return [*first, *second, b"x" * 5000, *(b"work %d" % n for n in range(41, 45))]

@@ -1,4 +1,4 @@
-"""Messages gathered as columns are the messages that are loaded one by one, of whatever shape they are."""
+"""Column reader: messages read as columns equal messages loaded one by one, for every record shape."""
 
 from __future__ import annotations
 
@@ -99,13 +99,13 @@ def test_a_flipped_bit_costs_its_own_message_only() -> None:
 
 def test_messages_alike_are_not_taken_apart(monkeypatch: Any) -> None:
     taken_apart = []
-    other = column_reader._Window._other
+    other = column_reader._Window._gather_other_shape
 
     def counted(window: Any, sequence: int, *rest: Any) -> Any:
         taken_apart.append(sequence)
         return other(window, sequence, *rest)
 
-    monkeypatch.setattr(column_reader._Window, "_other", counted)
+    monkeypatch.setattr(column_reader._Window, "_gather_other_shape", counted)
     made = opened(disk(), segment_bytes=1 << 20)
     sizes = [1, 7, 7, 100]
     alike = [message(n, b"x" * sizes[n % 4], expires_at=n) for n in range(1, 401)]

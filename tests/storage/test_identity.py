@@ -23,7 +23,7 @@ def path(number: int) -> str:
 
 
 def several_segments(seed: int = 1, *, clean: bool = False) -> tuple[SimulatedDisk, list[int]]:
-    """A journal of some segments, all synced; gives the disk and the numbers of the segments."""
+    """Make a journal of several synced segments. Return the disk and the numbers of the segments."""
     on = disk(seed)
     made = opened(on, SEGMENT_BYTES)
     for first in range(1, 40, 4):

@@ -1,4 +1,4 @@
-"""What the journal does while nothing goes wrong."""
+"""Journal without faults."""
 
 from __future__ import annotations
 

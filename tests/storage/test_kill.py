@@ -1,4 +1,4 @@
-"""A real process on a real disk, killed with -9 in the middle of its work."""
+"""Real process on a real disk, killed with SIGKILL during its work."""
 
 from __future__ import annotations
 

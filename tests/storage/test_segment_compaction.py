@@ -1,4 +1,4 @@
-"""Disk space comes back, and nothing comes back with it."""
+"""Segment compaction: disk space is freed, and no acknowledged message comes back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BUDGET = 700
 
 
 def settle(made: Journal) -> None:
-    """Housekeeping until there is nothing to do; it looks twice before it compacts."""
+    """Run housekeeping until there is nothing to do; it checks a segment twice before it compacts it."""
     idle = 0
     while idle < 2:
         idle = 0 if made.housekeeping(BUDGET) else idle + 1

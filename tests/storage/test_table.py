@@ -1,4 +1,4 @@
-"""The position table against a dictionary."""
+"""Position table compared with a dictionary."""
 
 from __future__ import annotations
 

@@ -65,17 +65,17 @@ def test_a_pair_is_taken_when_both_of_its_files_are_new(authority: Authority) ->
     files.load(context)
     renewed = RenewedCertificates(log)
     renewed.watch(context, files)
-    renewed.look()
+    renewed.reload_changed()
     assert (shown(context, authority), log.said) == ("old", [])
     old.certificate.write_bytes(new.certificate.read_bytes())
-    renewed.look()
-    renewed.look()
+    renewed.reload_changed()
+    renewed.reload_changed()
     assert (shown(context, authority), log.said) == ("old", ["refused"])
     old.key.write_bytes(new.key.read_bytes())
-    renewed.look()
+    renewed.reload_changed()
     assert (shown(context, authority), log.said) == ("new", ["refused", "renewed"])
     old.key.unlink()
-    renewed.look()
+    renewed.reload_changed()
     assert shown(context, authority) == "new"
 
 

@@ -1,4 +1,4 @@
-"""Hypothesis without a stopwatch: the machine may be busy with other things."""
+"""Hypothesis without deadlines: the machine may be busy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hypothesis draws: any field, any table, any properties, any method."""
+"""Hypothesis strategies: any field, any table, any properties, any method."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ properties = st.builds(
 
 
 def _method_fields(tuple_type: type) -> st.SearchStrategy[Any]:
-    """Integers are small enough for the narrowest integer field of any method (an octet)."""
+    """Draw the fields of a method. Integers fit the narrowest integer field of any method (an octet)."""
     values: dict[type, st.SearchStrategy[Any]] = {
         bool: st.booleans(),
         int: integers(8, False),

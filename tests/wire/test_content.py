@@ -1,4 +1,4 @@
-"""Content frames: built, taken apart, moved between channels, cut for smaller frames."""
+"""Content frames: built, parsed, moved between channels, split for smaller frames."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ frame_maxima = st.sampled_from([0, 9, 10, 30, 64, 4096])
 
 
 def split(frames: bytes) -> list[tuple[int, int, bytes]]:
-    """Every frame as (kind, channel, payload), by a second, slow reader."""
+    """Return every frame as (kind, channel, payload), by a second, slow parser."""
     found = []
     while frames:
         size = int.from_bytes(frames[3:7], "big")

@@ -1,4 +1,4 @@
-"""Field tables keep every value's type, refuse what is malformed, and agree with pamqp."""
+"""Field tables: keep every value's type, refuse malformed input, agree with pamqp."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The texts for unreadable bytes, as RabbitMQ 3.10.8 was seen to write them."""
+"""Texts for unreadable bytes, as observed from RabbitMQ 3.10.8."""
 
 from __future__ import annotations
 

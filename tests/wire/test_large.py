@@ -1,4 +1,4 @@
-"""Large bodies out of a buffer that is used again: the same messages as by any other road."""
+"""Large bodies from the shared read buffer: the same messages as through the normal path."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def all_is_large() -> Iterator[None]:
 
 
 class SharedBuffer:
-    """What a socket reads to; afterwards other octets are there, as if another client had sent something."""
+    """Read buffer of a socket. Other octets overwrite it afterwards, as if another client had sent
+    something."""
 
     def __init__(self, size: int) -> None:
         self._memory = bytearray(size)
@@ -92,7 +93,7 @@ def test_publishes_that_differ_in_their_bodies_are_one_run() -> None:
 
 @pytest.mark.usefixtures("all_is_large")
 def test_every_octet_before_the_body_must_be_what_it_should_be() -> None:
-    """A publish with one octet changed is either taken as what it now says, or left to the plain road."""
+    """Change one octet: the publish is either parsed with its new content, or left to the normal path."""
     whole = publish_bytes("k", b"body")
     for at in range(len(whole) - len(b"body") - 1):
         changed = bytearray(whole)
@@ -175,7 +176,7 @@ def test_a_wrong_octet_at_the_end_of_one_that_came_in_pieces_is_told() -> None:
 
 
 class Refusing(Recorder):
-    """Wants no publishes."""
+    """Sink that refuses publishes."""
 
     def publishes(self, channel: int, publish: bytes, properties: bytes, contents: list[bytes]) -> None:
         super().publishes(channel, publish, properties, contents)

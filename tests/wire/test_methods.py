@@ -1,4 +1,4 @@
-"""Methods: both ways, against pamqp, cut at every byte, and equal to their generator."""
+"""Methods: encoded and decoded, compared with pamqp, cut at every byte, and equal to their generator."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ ROOT = Path(__file__).resolve().parents[2]
 SPEC = json.loads((ROOT / "spec" / "amqp-0-9-1.json").read_text("utf-8"))
 PAMQP_NAMES = {("exchange.declare", "type_"): "exchange_type"}
 PAMQP_CANNOT_WRITE = {"channel.open", "channel.open-ok"}
-"""It wants the reserved string to be "0", where RabbitMQ's clients and RabbitMQ leave it empty."""
+"""Methods that pamqp cannot encode: it requires the reserved string "0", which RabbitMQ and its clients
+leave empty."""
 NESTED = {"a": {"b": ["c"]}}
 
 
 def sample(method_id: int) -> Any:
-    """A method with every field set to something that is not its default."""
+    """Return a method with every field set to a value other than its default."""
     tuple_type = next(known for known, identity in METHOD_IDS.items() if identity == method_id)
     values: Any = {bool: True, int: 7, str: "a.name", bytes: b"plain", dict: table_of(NESTED)}
     return tuple_type(*(values[get_origin(hint) or hint] for hint in get_type_hints(tuple_type).values()))

@@ -1,4 +1,4 @@
-"""Properties: both ways, against pamqp, and the quick scan against the full decoder."""
+"""Properties: encoded and decoded, compared with pamqp; the quick scan compared with the full decoder."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_the_order_is_the_specs() -> None:
 
 
 def test_the_scan_is_quick() -> None:
-    """It is meant to take 0.3 to 1.1 µs; ten times that would be another algorithm."""
+    """Check the time of a scan: 0.3 to 1.1 µs is normal; ten times that would be another algorithm."""
     encoded = encode_properties(FULL)
     best_s = min(timeit.repeat(lambda: scan_properties(encoded), number=2000, repeat=5)) / 2000
     assert best_s < 15e-6

@@ -1,4 +1,5 @@
-"""However a stream is cut into reads, the broker ends up with the same messages and says the same bytes."""
+"""Scanner: for every split of a stream into reads the broker stores the same messages and sends the same
+bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from tests.hostile.streams import SENSIBLE, mutated
 
 
 def fed(stream: bytes, piece: int) -> tuple[bytes, dict[str, list[bytes]], dict[str, int]]:
-    """What the connection said, and what is in the queues, after the stream came in pieces."""
+    """Return the connection's output and the queues' contents after the stream arrived in pieces."""
     broker = make_broker()
     wire = Wire(broker).log_in()
     wire.feed(stream, piece)
@@ -65,7 +66,7 @@ def test_also_if_something_is_wrong_with_it(stream: bytes, piece: int) -> None:
 
 
 class Recorder:
-    """A sink that writes down what it gets, frame by frame, and is held when told."""
+    """Sink that records its calls, frame by frame, and is held on demand."""
 
     def __init__(self, patience: int = 1 << 30) -> None:
         self.frames: list[tuple[int, int, bytes]] = []
@@ -113,7 +114,7 @@ def test_equal_publishes_come_as_one_run() -> None:
 
 @pytest.mark.parametrize("size", [1, 8, 21, 1000])
 def test_a_body_that_does_not_follow_its_header_is_not_waited_for(size: int) -> None:
-    """Something else in its place is passed on at once, however it is cut."""
+    """Put another frame in place of the body: it is passed on at once, for every split."""
     sink = Recorder()
     reading = scanner(sink)
     whole = publish_bytes("k", b"x" * 60_000)
@@ -177,7 +178,7 @@ def test_the_beginning_of_a_frame_does_not_hold_the_memory_of_all_before_it() ->
 def test_publishes_of_all_sizes_come_out_however_unevenly_they_come_in(
     messages: list[tuple[int, str, int]], pieces: list[int]
 ) -> None:
-    """Nothing that is complete may wait for bytes that never come."""
+    """Check that no complete publish waits for bytes that never arrive."""
     stream = b"".join(publish_bytes(key, b"x" * size, channel=channel) for channel, key, size in messages)
     recorder = Recorder()
     reading = scanner(recorder)

@@ -1,1 +1,1 @@
-"""The broker: live vhosts, exchanges and queues, kept in step with the metadata. Pure."""
+"""Broker: live vhosts, exchanges and queues, kept consistent with the metadata. Pure."""

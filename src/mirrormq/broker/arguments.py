@@ -1,5 +1,4 @@
-"""The arguments of queue.declare: which there are, and what RabbitMQ says to wrong ones. And one of ours
-for exchanges."""
+"""Arguments of queue.declare and of exchanges: validation, with RabbitMQ's error texts."""
 
 from __future__ import annotations
 
@@ -16,7 +15,8 @@ MILLISECONDS_MAX = 10 * 365 * 86_400_000
 PRIORITY_MAX = 255
 
 COPY_FROM, COPY_ROUTING_KEY = "x-copy-from", "x-copy-routing-key"
-"""Our own: the queue gets a copy of what another one gets, if the routing key matches."""
+"""Arguments of named copies: the queue receives a copy of each message of another queue, if the routing
+key matches."""
 
 INTEGER_KINDS = frozenset("bBsuIil")
 
@@ -33,11 +33,11 @@ OF_OTHER_TYPES = frozenset(
         "x-stream-max-segment-size-bytes",
     ]
 )
-"""Arguments that quorum queues or streams have and classic queues refuse."""
+"""Arguments of quorum queues or streams, which classic queues refuse."""
 
 
 class ArgumentRefused(Exception):
-    """An argument is wrong; says how, as an Erlang term."""
+    """Error for an invalid argument; the text is an Erlang term."""
 
 
 def _integer(field: Field, arguments: Table) -> int:
@@ -152,11 +152,11 @@ COMPARED_ARGUMENTS = (
     COPY_FROM,
     COPY_ROUTING_KEY,
 )
-"""Those that must be equal when a queue is declared again."""
+"""Arguments that must be equal when a queue is declared again."""
 
 
 def validate(vhost: str, name: str, arguments: Table, *, exclusive: bool) -> None:
-    """Refuse a new queue whose arguments cannot be used."""
+    """Refuse a new queue with unusable arguments."""
     check_dead_letter_exchange(vhost, name, arguments)
     _check_type(vhost, name, arguments)
     for argument, check in _CHECKS.items():
@@ -174,7 +174,7 @@ def validate(vhost: str, name: str, arguments: Table, *, exclusive: bool) -> Non
 
 
 def validate_exchange(vhost: str, name: str, arguments: Table) -> None:
-    """Refuse a new exchange that does not say clearly whether it is mirrored."""
+    """Refuse a new exchange whose argument for mirroring is not a boolean."""
     field = arguments.get(MIRRORED)
     if field is not None and field.kind != "t":
         raise PreconditionFailed(
@@ -197,7 +197,7 @@ def _check_type(vhost: str, name: str, arguments: Table) -> None:
 
 
 def refuse_of_other_types(vhost: str, name: str, arguments: Table, foreign: frozenset[str]) -> None:
-    """Refuse what RabbitMQ knows of queues that are not classic."""
+    """Refuse arguments of queue types other than classic."""
     for argument in arguments:
         if argument in foreign:
             raise PreconditionFailed(
@@ -207,14 +207,15 @@ def refuse_of_other_types(vhost: str, name: str, arguments: Table, foreign: froz
 
 
 def _check_master_locator(arguments: Table) -> None:
-    """RabbitMQ breaks of a word that it does not know."""
+    """Raise InternalError for an unknown locator: RabbitMQ crashes on it."""
     field = arguments.get("x-queue-master-locator")
     if field is not None and field.value not in (b"min-masters", b"client-local", b"random"):
         raise InternalError
 
 
 def check_nameless(arguments: Table) -> None:
-    """May the server choose the name? Only where the type is classic; of an unknown type RabbitMQ breaks."""
+    """Check that the server may choose the name: only for classic queues. RabbitMQ crashes on an unknown
+    type."""
     field = arguments.get("x-queue-type")
     if field is None or field.value == b"classic":
         return
@@ -224,7 +225,7 @@ def check_nameless(arguments: Table) -> None:
 
 
 def check_dead_letter_exchange(vhost: str, name: str, arguments: Table) -> None:
-    """Refuse a name of an exchange that is no string; RabbitMQ looks at this before all other arguments."""
+    """Refuse an exchange name that is not a string. RabbitMQ checks this before all other arguments."""
     field = arguments.get("x-dead-letter-exchange")
     if field is not None and field.kind != "S":
         raise PreconditionFailed(

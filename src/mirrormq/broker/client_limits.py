@@ -1,8 +1,8 @@
-"""How many queues, connections and channels there may be: what operators have limited.
+"""Client limits: the number of queues, connections and channels that operators permit.
 
-Limits hold for all nodes together. Each node tells the others how many connections and channels it has of
-those vhosts and users that are limited, at once when there is one more; who opens a connection is asked of
-what was last heard. As in RabbitMQ, clients that come to two nodes in the same moment may both be let in.
+Limits hold for all nodes together. Each node reports to the others how many connections and channels it
+has of limited vhosts and users, at once when the number grows. A new connection is checked against the
+last reports. As in RabbitMQ, two nodes may both admit clients that connect at the same moment.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mirrormq.metadata import records
 
 Usage = tuple[tuple[str, str, int], ...]
-"""Of what, of whom, how many."""
+"""Rows of kind, vhost or user name, count."""
 
 OF_VHOST = "vhost"
 OF_USER = "user"
@@ -27,24 +27,24 @@ CHANNELS = "channels"
 
 
 class ClientLimits:
-    """Refuses one too many."""
+    """Checks of limits for new queues, connections and channels."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.peer_usage: Callable[[], Iterable[Usage]] = tuple
-        """What other nodes have said; the runtime knows."""
+        """Returns the usage that other nodes reported; set by the runtime."""
         self.usage_grows: Callable[[], None] = lambda: None
-        """The others are to be told; the runtime does so."""
+        """Requests a report to the other nodes; set by the runtime."""
 
     def check_queue(self, vhost: str, name: str) -> None:
-        """Refuse one queue too many."""
+        """Refuse a queue beyond the vhost's limit."""
         state = self._broker.metadata.state
         refusal = access_limits.queue_refusal(state.vhosts[vhost], name, len(state.queues_of(vhost)))
         if refusal is not None:
             raise PreconditionFailed(refusal)
 
     def connection_refusal(self, user: records.User, vhost: str) -> str | None:
-        """Why this user may not have one more connection to this vhost, if so."""
+        """Return why this user may not open one more connection to this vhost, or None."""
         record = self._broker.metadata.state.vhosts[vhost]
         limited = (record.limits, user.limits)
         if not any(access_limits.MAX_CONNECTIONS in limits for limits in limited):
@@ -55,7 +55,7 @@ class ClientLimits:
         ) or access_limits.user_connection_refusal(user, self._in_use(OF_USER, user.name))
 
     def channel_refusal(self, user: records.User) -> str | None:
-        """Why this user may not have one more channel, if so."""
+        """Return why this user may not open one more channel, or None."""
         current = self._broker.metadata.state.users.get(user.name, user)
         if access_limits.MAX_CHANNELS not in current.limits:
             return None
@@ -63,29 +63,33 @@ class ClientLimits:
         return access_limits.user_channel_refusal(current, self._in_use(CHANNELS, user.name))
 
     def usage(self) -> Usage:
-        """What this node has of what is limited."""
+        """Return this node's usage of limited vhosts and users."""
         return tuple(entry for entry in self._limited() if entry[2])
 
     def _limited(self) -> Iterator[tuple[str, str, int]]:
         state = self._broker.metadata.state
         for vhost in state.vhosts.values():
             if access_limits.MAX_CONNECTIONS in vhost.limits:
-                yield OF_VHOST, vhost.name, self._here(OF_VHOST, vhost.name)
+                yield OF_VHOST, vhost.name, self._local_count(OF_VHOST, vhost.name)
         for user in state.users.values():
             if access_limits.MAX_CONNECTIONS in user.limits:
-                yield OF_USER, user.name, self._here(OF_USER, user.name)
+                yield OF_USER, user.name, self._local_count(OF_USER, user.name)
             if access_limits.MAX_CHANNELS in user.limits:
-                yield CHANNELS, user.name, self._here(CHANNELS, user.name)
+                yield CHANNELS, user.name, self._local_count(CHANNELS, user.name)
 
     def _in_use(self, what: str, name: str) -> int:
-        """How many there are on all nodes."""
+        """Return the number on all nodes."""
         on_peers = sum(
             count for usage in self.peer_usage() for kind, of, count in usage if kind == what and of == name
         )
-        return self._here(what, name) + on_peers
+        return self._local_count(what, name) + on_peers
 
-    def _here(self, what: str, name: str) -> int:
+    def _local_count(self, what: str, name: str) -> int:
         if what == OF_VHOST:
             return sum(connection.vhost_name == name for connection in self._broker.connections)
-        theirs = [connection for connection in self._broker.connections if connection.user.name == name]
-        return len(theirs) if what == OF_USER else sum(len(one.channels) for one in theirs)
+        connections = [connection for connection in self._broker.connections if connection.user.name == name]
+        return (
+            len(connections)
+            if what == OF_USER
+            else sum(len(connection.channels) for connection in connections)
+        )

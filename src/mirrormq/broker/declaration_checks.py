@@ -1,4 +1,4 @@
-"""Declaring again what exists: allowed if it is the same thing, refused in RabbitMQ's words if not."""
+"""Equivalence of a repeated declaration with the existing object, with RabbitMQ's refusals."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from mirrormq.wire.fields import Field, Table, decode_entries
 _INTEGER_KINDS = frozenset("bBsuIilT")
 
 DEFAULTS = {"x-queue-type": Field("S", b"classic"), MIRRORED: Field("t", False)}
-"""Saying this is the same as saying nothing."""
+"""Arguments whose presence with this value equals their absence."""
 
 
 def locked_text(vhost: str, name: str) -> str:
-    """Why somebody else's exclusive queue cannot be used."""
+    """Return the error text for another connection's exclusive queue."""
     return (
         f"cannot obtain exclusive access to locked queue '{name}' in vhost '{vhost}'. It could be originally "
         "declared on another connection or the exclusive property value does not match that of the original "
@@ -25,7 +25,7 @@ def locked_text(vhost: str, name: str) -> str:
 
 
 def check_exchange(existing: records.Exchange, wanted: records.Exchange, arguments: Table) -> None:
-    """An exchange that is declared again must be the same."""
+    """Refuse the declaration of an existing exchange with different properties."""
     where = f"exchange '{existing.name}' in vhost '{existing.vhost}'"
     _check("type", where, _atom(wanted.kind), _atom(existing.kind))
     _check("durable", where, wanted.durable, existing.durable)
@@ -35,7 +35,7 @@ def check_exchange(existing: records.Exchange, wanted: records.Exchange, argumen
 
 
 def check_queue(existing: records.Queue, wanted: records.Queue, arguments: Table) -> None:
-    """A queue that is declared again must be the same."""
+    """Refuse the declaration of an existing queue with different properties."""
     where = f"queue '{existing.name}' in vhost '{existing.vhost}'"
     _check("durable", where, wanted.durable, existing.durable)
     _check("auto_delete", where, wanted.auto_delete, existing.auto_delete)
@@ -51,7 +51,7 @@ def _check(what: str, where: str, received: str | bool, current: str | bool, *, 
 
 
 def _atom(word: str) -> str:
-    """A word of Erlang's: in quotes if it is not letters alone."""
+    """Format a word as an Erlang atom: in quotes if it is not only letters."""
     return word if word.isalpha() else f"'{word}'"
 
 
@@ -74,6 +74,7 @@ def _check_arguments(where: str, received: Table, current: Table, names: tuple[s
 def _equivalent(new: Field | None, old: Field | None) -> bool:
     if new is None or old is None:
         return new is old
+    # As in RabbitMQ, integers of different field types are equivalent if their values are equal.
     same_kind = new.kind == old.kind or (new.kind in _INTEGER_KINDS and old.kind in _INTEGER_KINDS)
     return same_kind and new.value == old.value
 

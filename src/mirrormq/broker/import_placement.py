@@ -1,4 +1,4 @@
-"""Where the queues of a definitions file go: as if a client of this node declared one after the other."""
+"""Queue placement of a definitions import: as if a client of this node declared one queue after the other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mirrormq.wire.fields import Table
 
 
 class ImportPlacement:
-    """Knows the policies that are there and those that come with the file, and counts masters."""
+    """Placement with existing and imported policies, and with a count of masters."""
 
     def __init__(
         self, state: MetadataState, scratch: MetadataState, settings: Settings, choose: Choose
@@ -34,19 +34,19 @@ class ImportPlacement:
         self._masters = Counter(queue.node for queue in state.queues.values())
 
     def heed(self, command: c.Command) -> None:
-        """A policy comes with the file."""
+        """Record a policy of the file."""
         if isinstance(command, c.PutPolicy | c.PutOperatorPolicy):
             self._scratch.apply(command)
 
     def placed(self, queue: Queue, arguments: Table) -> Queue:
-        """A queue with its master and its mirrors. One that is there already stays where it is."""
+        """Return a queue with its master and mirrors. An existing queue stays where it is."""
         settings = self._settings
         if queue.key in self._state.queues:
             return msgspec.structs.replace(queue, node=settings.name)
         definition = self._policies.effective(queue.vhost, queue.name, "queues").definition
         locator = initial_placement.locator(arguments, definition, settings.queue_master_locator)
-        found = initial_placement.place(
+        placed_queue = initial_placement.place(
             queue, locator, definition, settings.name, self._state.nodes, self._masters, self._choose
         )
-        self._masters[found.node] += 1
-        return found
+        self._masters[placed_queue.node] += 1
+        return placed_queue

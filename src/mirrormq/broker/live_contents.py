@@ -1,4 +1,4 @@
-"""What a running broker holds, for the case that its side of a partition loses
+"""Queue contents of a running broker, for the case that its side of a partition loses
 (`cluster.orphan_collector`)."""
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 
 class LiveQueueContents:
-    """Implements `cluster.orphan_collector.QueueContents`."""
+    """Messages and divergence marks of all queues. Implements `cluster.orphan_collector.QueueContents`."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._me = broker.settings.name
 
     def marks(self) -> dict[int, DivergenceMark]:
-        """Where each queue that this node holds would part from the others' copies now."""
-        found = {}
+        """Return the divergence mark of each queue of this node, as it would be now."""
+        marks = {}
         for record in self._broker.metadata.state.queues.values():
             if self._me in record.ring.members:
                 others = record.ring.in_sync - {self._me}
                 shared = tuple(sorted(each for each in record.ring.incarnations if each[0] in others))
-                found[record.queue_id] = DivergenceMark(self._first_unshared(record), shared)
-        return found
+                marks[record.queue_id] = DivergenceMark(self._first_unshared(record), shared)
+        return marks
 
     def _first_unshared(self, record: records.Queue) -> int:
         replica = self._broker.replica_manager.replicas.get(record.queue_id)
@@ -42,18 +42,19 @@ class LiveQueueContents:
         return queue.backing.next_sequence if queue is not None else 0
 
     def in_memory(self, queue: records.Queue) -> Iterable[Message]:
-        """The messages of a queue that the journal does not have, with consumers or not."""
+        """Return the messages of a queue that are not in the journal, whether delivered or not."""
         replica = self._broker.replica_manager.replicas.get(queue.queue_id)
         if replica is not None and replica.copy is not None:
+            # A mirror's copy writes its messages to the journal instead, so that none is in memory only.
             replica.copy.page_out()
             return ()
         if replica is not None and replica.backing is not None:
             return replica.backing.in_memory()
-        found = self._local(queue)
-        if found is None:
+        local = self._local(queue)
+        if local is None:
             return ()
-        out = self._broker.unacked_of(found, queue.queue_id)
-        return [message for message in (*found.backing.unstored(), *out) if not message.position]
+        unacked = self._broker.unacked_of(local, queue.queue_id)
+        return [message for message in (*local.backing.unstored(), *unacked) if not message.position]
 
     def _local(self, record: records.Queue) -> Queue | None:
         vhost = self._broker.vhosts.get(record.vhost)
@@ -62,14 +63,14 @@ class LiveQueueContents:
 
 
 def first_unshared(replica: Replica) -> int:
-    """The first message that other members of a ring may lack: the oldest of those that are not known to be
-    everywhere, or else the next one to come."""
+    """Return the first message that other members of a ring may lack: the oldest of those not known to be
+    on all members, otherwise the next one."""
     holder = replica.backing or replica.copy
     assert holder is not None
     held = holder.held().ranges()
-    following = held[-1][0] + held[-1][1] if held else 0
+    next_sequence = held[-1][0] + held[-1][1] if held else 0
     for data in replica.ring.log.after(replica.ring.stable):
         operation = decode(data)
         if isinstance(operation, AppendOperation):
-            return min(operation.first_sequence, following) if held else operation.first_sequence
-    return following
+            return min(operation.first_sequence, next_sequence) if held else operation.first_sequence
+    return next_sequence

@@ -1,4 +1,4 @@
-"""Logins of AMQP and HTTP clients: the user behind some credentials, or the reason of a refusal."""
+"""Logins of AMQP and HTTP clients: the user of given credentials, or the reason of a refusal."""
 
 from __future__ import annotations
 
@@ -18,40 +18,46 @@ OVERLOADED = "too many logins of this address or user are waiting; try again lat
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Login:
-    """A client that wants to log in."""
+    """Login attempt of a client."""
 
     credentials: Credentials
     host: str
     is_loopback: bool
     decided: Callable[[records.User | None, str], None]
-    """Gets the user, or None and the reason."""
+    """Called with the user, or with None and the reason."""
     overloaded: Callable[[], None]
     """Called instead if the node has too many passwords to check."""
     wanted: Callable[[], bool]
-    """False once the client is gone; neither of the others is called then."""
+    """Returns False once the client is gone; neither of the other two is called then."""
 
 
 def authenticate(broker: Broker, login: Login) -> None:
-    """Find out whether a client is the user that it says.
+    """Authenticate a client.
 
-    A user that does not exist, and one that may not connect from this address, take as long as a wrong
-    password: the time of a refusal tells nothing about users.
+    An unknown user, and a user that may not connect from this address, take as long as a wrong password.
+    The time of a refusal therefore reveals nothing about users.
     """
     name, password = login.credentials.user, login.credentials.password
     users = broker.metadata.state.users
-    found = users.get(name)
+    user_before = users.get(name)
 
     def decide(right: bool) -> None:
-        now = users.get(name)
-        if not right or found is None or now is None or now.password_hash != found.password_hash:
+        current = users.get(name)
+        if (
+            not right
+            or user_before is None
+            or current is None
+            or current.password_hash != user_before.password_hash
+        ):
             login.decided(None, f"user '{name}' - invalid credentials")
         elif not login.is_loopback and name in broker.settings.loopback_users:
             login.decided(None, f"user '{name}' can only connect via localhost")
         else:
-            login.decided(now, "")
+            login.decided(current, "")
 
     if password is None:
         decide(True)
         return
-    user = records.User(name) if found is None else found
+    # The password for an unknown user is hashed too, so that its refusal takes as long.
+    user = records.User(name) if user_before is None else user_before
     broker.verify_password(PasswordCheck(password, user, login.host, decide, login.overloaded, login.wanted))

@@ -1,4 +1,5 @@
-"""Queues that an operator declares, not a client: durable, nobody's own, with the same checks and texts."""
+"""Queues that an operator declares: durable, not exclusive, with the checks and texts of a client's
+declaration."""
 
 from __future__ import annotations
 
@@ -16,10 +17,8 @@ if TYPE_CHECKING:
 
 
 def declaration(broker: Broker, vhost: str, name: str, source: str | None) -> commands.PutQueue | None:
-    """The command that makes a queue, a copy of `source` if there is one; None if it is there already.
-
-    Raises what a client would be told that declares a queue it cannot have.
-    """
+    """Return the command that creates a queue, as a copy of `source` if given; None if the queue exists
+    already. Raise the error that a client would receive for an invalid declaration."""
     arguments: Table = {}
     if source is not None:
         arguments[queue_arguments.COPY_FROM] = Field("S", source.encode("utf-8", "surrogateescape"))

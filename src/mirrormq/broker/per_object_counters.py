@@ -1,7 +1,7 @@
-"""What a channel's client has done, by exchange and by queue: what per-object statistics show.
+"""Counters of a channel per exchange and per queue, for per-object statistics.
 
-Like all counting it is done per batch of messages. A channel that has been at more places than are kept
-forgets those it came to first; whoever watches them sees a counter begin anew, as after a restart.
+Counting is done per batch of messages. A channel that has used more objects than are kept forgets the
+oldest ones. Their counters then start again, as after a restart.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ExchangeCounts:
-    """What went into one exchange."""
+    """Counters of publishes to one exchange."""
 
     __slots__ = ("confirmed", "dropped", "published", "returned")
 
@@ -26,7 +26,7 @@ class ExchangeCounts:
 
 
 class GetCounts(Protocol):
-    """What is counted of each basic.get, by whoever counts."""
+    """Counters of basic.get."""
 
     got: int
     got_no_ack: int
@@ -35,7 +35,7 @@ class GetCounts(Protocol):
 
 
 def count_get(counts: GetCounts, message: Message | None, no_ack: bool) -> None:
-    """A basic.get was answered."""
+    """Count the reply to a basic.get."""
     if message is None:
         counts.got_empty += 1
         return
@@ -47,7 +47,7 @@ def count_get(counts: GetCounts, message: Message | None, no_ack: bool) -> None:
 
 
 class QueueCounts:
-    """What came out of one queue."""
+    """Counters of deliveries from one queue."""
 
     __slots__ = (
         "acknowledged", "delivered", "delivered_no_ack", "got", "got_empty", "got_no_ack", "redelivered",
@@ -59,7 +59,7 @@ class QueueCounts:
 
 
 class PerObjectCounters:
-    """The counters of one channel, place by place."""
+    """Counters of one channel, per exchange and queue."""
 
     __slots__ = ("_exchange_from", "exchanges", "queues", "routes")
 
@@ -67,28 +67,28 @@ class PerObjectCounters:
         self.exchanges: dict[str, ExchangeCounts] = {}
         self.queues: dict[str, QueueCounts] = {}
         self.routes: dict[tuple[str, str], int] = {}
-        """Messages that went from an exchange to a queue."""
+        """Number of messages routed from an exchange to a queue."""
         self._exchange_from: deque[tuple[int, str]] = deque(maxlen=limits.CONFIRM_CHANGES_MAX)
-        """From which publish on, counted as confirms are, which exchange was published to."""
+        """First publish number of each change of the exchange, in confirm numbering."""
 
     def exchange(self, name: str) -> ExchangeCounts:
-        """The counts of an exchange, from nought if there are none."""
-        found = self.exchanges.get(name)
-        if found is None:
+        """Return the counters of an exchange, created at zero if necessary."""
+        counts = self.exchanges.get(name)
+        if counts is None:
             _make_room(self.exchanges)
-            found = self.exchanges[name] = ExchangeCounts()
-        return found
+            counts = self.exchanges[name] = ExchangeCounts()
+        return counts
 
     def queue(self, name: str) -> QueueCounts:
-        """The counts of a queue, from nought if there are none."""
-        found = self.queues.get(name)
-        if found is None:
+        """Return the counters of a queue, created at zero if necessary."""
+        counts = self.queues.get(name)
+        if counts is None:
             _make_room(self.queues)
-            found = self.queues[name] = QueueCounts()
-        return found
+            counts = self.queues[name] = QueueCounts()
+        return counts
 
     def routed(self, exchange: str, queue: str, count: int) -> None:
-        """Messages went from one to the other."""
+        """Count messages routed from an exchange to a queue."""
         route = (exchange, queue)
         known = self.routes.get(route)
         if known is None:
@@ -97,7 +97,7 @@ class PerObjectCounters:
         self.routes[route] = known + count
 
     def leave_routes(self, past: dict[tuple[str, str], int]) -> None:
-        """The channel is over; what went from exchanges to queues is kept for those who look at these."""
+        """Add the routes of a closed channel to `past`, which statistics of exchanges and queues use."""
         for route, count in self.routes.items():
             known = past.get(route)
             if known is None:
@@ -107,28 +107,28 @@ class PerObjectCounters:
         self.routes.clear()
 
     def count_get(self, queue: str, message: Message | None, no_ack: bool) -> None:
-        """A basic.get of a queue was answered."""
+        """Count the reply to a basic.get of a queue."""
         count_get(self.queue(queue), message, no_ack)
 
     def numbered(self, first: int, exchange: str) -> None:
-        """The publishes from this number on go to an exchange."""
+        """Record that the publishes from this number on go to an exchange."""
         if not self._exchange_from or self._exchange_from[-1][1] != exchange:
             self._exchange_from.append((first, exchange))
 
     def confirmed(self, finished: Sequence[tuple[int, int]], oldest_open: int) -> None:
-        """Publishes were confirmed, in ascending ranges; those below `oldest_open` all have been by now. What
-        is older than the changes that are remembered counts for no exchange."""
-        starts, last_place = list(self._exchange_from), len(self._exchange_from) - 1
-        place = 0
+        """Count confirmed publishes, given as ascending intervals; all below `oldest_open` are confirmed
+        by now. Publishes older than the recorded changes count for no exchange."""
+        starts, last_index = list(self._exchange_from), len(self._exchange_from) - 1
+        index = 0
         for first, last in finished if starts else ():
             while first <= last:
-                while place < last_place and starts[place + 1][0] <= first:
-                    place += 1
-                if starts[place][0] > first:
-                    first = starts[place][0]
+                while index < last_index and starts[index + 1][0] <= first:
+                    index += 1
+                if starts[index][0] > first:
+                    first = starts[index][0]
                     continue
-                end = min(last, starts[place + 1][0] - 1) if place < last_place else last
-                self.exchange(starts[place][1]).confirmed += end - first + 1
+                end = min(last, starts[index + 1][0] - 1) if index < last_index else last
+                self.exchange(starts[index][1]).confirmed += end - first + 1
                 first = end + 1
         while len(self._exchange_from) > 1 and self._exchange_from[1][0] <= oldest_open:
             self._exchange_from.popleft()

@@ -1,8 +1,9 @@
-"""Which queues are copies of which: what `x-copy-from` and `x-copy-routing-key` come to.
+"""Named copies: evaluation of `x-copy-from` and `x-copy-routing-key`.
 
-An exclusive queue is its connection's alone, so only that connection may have it copied. Every node must come
-to the same answer, also those that do not know the connection. So the declaration of a copy is refused if
-its source is somebody else's, and a copy that was declared first, when nobody could know, gets nothing.
+An exclusive queue belongs to its connection, so only that connection may have it copied. Every node must
+reach the same decision, also nodes that do not know the connection. The declaration of a copy is therefore
+refused if its source belongs to another connection. A copy that was declared first, when the owner was
+unknown, receives nothing.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from mirrormq.wire.fields import Table
 
 
 class QueueCopy(NamedTuple):
-    """What a queue wants copies of."""
+    """Source queue and routing key pattern of a named copy."""
 
     source: str
     pattern: str
 
 
 def wish(arguments: Table) -> QueueCopy | None:
-    """What the arguments of a queue ask for."""
+    """Return the copy that the arguments of a queue request, or None."""
     source = _text(arguments, COPY_FROM)
     if not source:
         return None
@@ -32,10 +33,11 @@ def wish(arguments: Table) -> QueueCopy | None:
 
 
 def may_copy(state: MetadataState, vhost: str, source: str, copy: str) -> bool:
-    """Are there two such queues, and may one have what the other gets?"""
+    """Return whether both queues exist and one may receive the other's messages."""
     original, copied = state.queues.get((vhost, source)), state.queues.get((vhost, copy))
     if original is None or copied is None:
         return False
+    # Queue ids grow: a copy with a higher id was declared after its source and has passed the owner check.
     return not original.exclusive or copied.queue_id > original.queue_id
 
 

@@ -1,4 +1,4 @@
-"""Where a queue that a client declares here will live: chosen when it is declared, with its whole ring."""
+"""Placement of a new queue: master and mirrors are chosen when a client declares it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def placed(broker: Broker, queue: records.Queue, arguments: Table) -> records.Queue:
-    """The record of a new queue with its master and its mirrors."""
+    """Return the record of a new queue with its master and mirrors."""
     state, settings = broker.metadata.state, broker.settings
     definition = broker.policies.effective(queue.vhost, queue.name, "queues").definition
     locator = initial_placement.locator(arguments, definition, settings.queue_master_locator)

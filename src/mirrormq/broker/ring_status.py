@@ -1,4 +1,4 @@
-"""What operators see of a queue's ring: who holds it, who has everything, how far the others are."""
+"""Ring status for operators: members, synchronised members, and lag of the others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def is_mirrored(broker: Broker, record: records.Queue) -> bool:
-    """Has it mirrors, or would it have some if there were nodes for them?"""
+    """Return whether the queue has mirrors, or would have some if nodes for them existed."""
     if len(record.ring.members) > 1:
         return True
     definition = mirrored_definition(broker.metadata.state, broker.policies, record)
@@ -22,8 +22,8 @@ def is_mirrored(broker: Broker, record: records.Queue) -> bool:
 
 
 def ring_facts(broker: Broker, record: records.Queue) -> dict[str, Any]:
-    """The ring as the metadata has it. Only where this node is the master: lag, progress of mirrors that are
-    being synchronised, and how many messages the others lack."""
+    """Return the ring as in the metadata. On the master also lag, synchronisation progress, and the number
+    of messages that mirrors lack."""
     view = record.ring
     facts: dict[str, Any] = {
         "epoch": view.epoch,
@@ -73,27 +73,27 @@ def untrusted_copies(state: MetadataState) -> dict[str, int]:
 
 
 def delivered_before(broker: Broker, record: records.Queue) -> int | None:
-    """How many messages of a ring that this node masters have been with a consumer before and are here: a
-    new master delivers them again. None if it masters no such ring."""
+    """Return how many delivered messages the master's copy still holds: a new master delivers them again.
+    None if this node is not the master of a ring."""
     replica = broker.replica_manager.replicas.get(record.queue_id)
     vhost = broker.vhosts.get(record.vhost)
     queue = vhost.local_queue(record.name) if vhost is not None else None
     if replica is None or replica.backing is None or queue is None:
         return None
-    last = max(queue.delivered_up_to, replica.backing.delivered_up_to)
+    delivered_up_to = max(queue.delivered_up_to, replica.backing.delivered_up_to)
     held = replica.backing.held().ranges()
-    return sum(min(size, last - first + 1) for first, size in held if first <= last)
+    return sum(min(size, delivered_up_to - first + 1) for first, size in held if first <= delivered_up_to)
 
 
 def synchronising(broker: Broker, record: records.Queue) -> int | None:
-    """How many messages the mirror that is furthest behind has been brought, while one is being brought
-    some; RabbitMQ shows the state {syncing, N} then."""
+    """Return the progress of the slowest mirror in synchronisation, in messages; None if there is none.
+    RabbitMQ shows the state {syncing, N} meanwhile."""
     replica = broker.replica_manager.replicas.get(record.queue_id)
     if replica is None or replica.service is None:
         return None
-    under_way = [
+    progress = [
         session.progress
         for session in replica.service.sessions.values()
         if session.sending and not session.done
     ]
-    return min(under_way, default=None)
+    return min(progress, default=None)

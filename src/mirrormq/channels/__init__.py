@@ -1,1 +1,1 @@
-"""Channels: one client's conversation about publishing, consuming and declaring. Pure."""
+"""Channels of AMQP connections: publishing, consuming, acknowledging and declaring. Pure."""

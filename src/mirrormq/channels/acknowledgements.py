@@ -1,4 +1,4 @@
-"""Acknowledging, rejecting and recovering deliveries."""
+"""Acknowledgement, rejection and recovery of deliveries."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ if TYPE_CHECKING:
 
 
 def acknowledge(channel: Channel, tag: int, multiple: bool) -> None:
-    """basic.ack: the client is done with them."""
+    """Handle basic.ack: the client has processed the deliveries."""
     settle(channel, "ack", _take(channel, tag, multiple))
 
 
 def acknowledge_each(channel: Channel, tags: list[int]) -> None:
-    """Several basic.ack in a row, each of one delivery."""
+    """Handle several consecutive basic.ack, each of one delivery."""
     pop = channel.unacked.by_tag.pop
     deliveries: list[Delivery] = []
     for tag in tags:
         delivery = pop(tag, None)
         if delivery is None:
+            # An unknown tag closes the channel: the tags before it must be settled first.
             settle(channel, "ack", deliveries)
             acknowledge(channel, tag, False)
             deliveries = []
@@ -37,24 +38,24 @@ def acknowledge_each(channel: Channel, tags: list[int]) -> None:
 
 
 def nack(channel: Channel, method: methods.BasicNack) -> None:
-    """basic.nack: the client will not have them; back into the queue, or away."""
+    """Handle basic.nack: requeue the deliveries, or dead-letter or drop them."""
     action = "requeue" if method.requeue else "reject"
     settle(channel, action, _take(channel, method.delivery_tag, method.multiple))
 
 
 def reject(channel: Channel, method: methods.BasicReject) -> None:
-    """basic.reject: the same for one message."""
+    """Handle basic.reject: requeue one delivery, or dead-letter or drop it."""
     settle(channel, "requeue" if method.requeue else "reject", _take(channel, method.delivery_tag, False))
 
 
 def recover(channel: Channel, method: methods.BasicRecover) -> None:
-    """basic.recover: everything unacknowledged goes back to its queue."""
+    """Handle basic.recover: requeue all unacknowledged deliveries."""
     _recover(channel, method.requeue)
     channel.send(methods.encode_basic_recover_ok())
 
 
 def recover_async(channel: Channel, method: methods.BasicRecoverAsync) -> None:
-    """The same without an answer."""
+    """Handle basic.recover-async: requeue all unacknowledged deliveries without a reply."""
     _recover(channel, method.requeue)
 
 
@@ -72,13 +73,13 @@ def _take(channel: Channel, tag: int, multiple: bool) -> list[Delivery]:
 
 
 def settle(channel: Channel, action: str, deliveries: list[Delivery]) -> None:
-    """Carry out what the client decided, now or when its transaction commits."""
+    """Apply the client's decision to deliveries, now or when its transaction commits."""
     if channel.publishing.transaction is not None:
         channel.publishing.settlements.append((action, deliveries))
         return
     if action == "ack":
         channel.counters.acknowledged += len(deliveries)
-    groups, settled = _sorted(deliveries)
+    groups, settled = _grouped(deliveries)
     for queue, messages in groups.items():
         if action == "ack":
             channel.divided.queue(queue.name).acknowledged += len(messages)
@@ -92,14 +93,14 @@ def settle(channel: Channel, action: str, deliveries: list[Delivery]) -> None:
 
 def give_back(channel: Channel, deliveries: list[Delivery]) -> None:
     """Requeue deliveries, queue by queue."""
-    groups, settled = _sorted(deliveries)
+    groups, settled = _grouped(deliveries)
     for queue, messages in groups.items():
         queue.requeue(messages)
     _free(channel, settled)
 
 
-def _sorted(deliveries: list[Delivery]) -> tuple[dict[QueueInterface, list[Message]], dict[Consumer, int]]:
-    """The messages of each queue, and how many each consumer had of them."""
+def _grouped(deliveries: list[Delivery]) -> tuple[dict[QueueInterface, list[Message]], dict[Consumer, int]]:
+    """Return the messages of each queue, and the number of deliveries of each consumer."""
     groups: dict[QueueInterface, list[Message]] = {}
     settled: dict[Consumer, int] = {}
     for message, queue, consumer, _, _ in deliveries:
@@ -114,8 +115,8 @@ def _sorted(deliveries: list[Delivery]) -> tuple[dict[QueueInterface, list[Messa
 
 
 def _free(channel: Channel, settled: dict[Consumer, int]) -> None:
-    """Give consumers the credit of what was settled. Their queues must have it back already: a message that
-    is requeued is delivered before those behind it."""
+    """Return credit for settled deliveries to their consumers. Their queues must have the messages back
+    already: a requeued message is delivered before the messages behind it."""
     for consumer, count in settled.items():
         consumer.unacked -= count
         channel.limited_unacked -= count
@@ -126,7 +127,7 @@ def _free(channel: Channel, settled: dict[Consumer, int]) -> None:
 
 
 def make_room(channel: Channel) -> None:
-    """Put consumers that have room again back into their queues' turns."""
+    """Put consumers that have prefetch credit again back into their queues' turn order."""
     if channel.prefetch:
         _share_out(channel)
     else:
@@ -134,8 +135,9 @@ def make_room(channel: Channel) -> None:
 
 
 def _share_out(channel: Channel) -> None:
-    """Share the room of a channel with a global limit between its consumers, beginning behind the one that
-    was served last. Each queue is pumped here: the first at the end of the turn would take all of it."""
+    """Divide the credit of a channel with a global prefetch limit between its consumers, starting after
+    the one served last. Pump each queue here: at the end of the turn the first queue would use all the
+    credit."""
     consumers = list(channel.consumers.values())
     if channel.last_served in consumers:
         first = consumers.index(channel.last_served) + 1

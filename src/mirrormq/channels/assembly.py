@@ -1,12 +1,12 @@
-"""Puts a publish together from its frames when the scanner could not take it whole.
+"""Content assembly: builds a publish from its frames when the scanner could not take it whole.
 
     idle --basic.publish--> header --content header--> body --body frames--> idle
 
-Anything else in between is an unexpected frame, and closes the connection.
+Any other frame in between is an unexpected frame, and closes the connection.
 
-A body may come in as many frames as the client likes, empty ones among them. They are joined as
-they come and cut again to the frame size of the connection, so that a body in frames of one byte costs
-no more than the same body in one frame. `max_message_size` bounds what is collected.
+A body may arrive in any number of frames, including empty ones. They are joined on arrival and split again
+to the frame size of the connection. A body in frames of one byte therefore costs no more than the same
+body in one frame. `max_message_size` bounds the collected bytes.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 _PUBLISH_IDS = methods.BASIC_PUBLISH.to_bytes(4, "big")
 _HEADER_HEAD_SIZE = 12
-"""Class id, weight, body size."""
+"""Size of class id, weight, body size."""
 BASIC_CLASS = 60
 
 
 class ContentAssembly:
-    """The publish that a channel is in the middle of, if any."""
+    """Incomplete publish of a channel, if there is one."""
 
     __slots__ = ("_body", "_channel", "_header", "_missing", "_oversized", "_publish", "_size")
 
@@ -41,15 +41,16 @@ class ContentAssembly:
         self._missing = 0
         self._size = 0
         self._oversized = False
-        """The last message was refused for its size: body frames sent meanwhile are dropped."""
+        """The last message was refused for its size: body frames that the client sends meanwhile are
+        dropped."""
 
     @property
     def expecting_content(self) -> bool:
-        """Has a publish begun whose content is not complete?"""
+        """Whether a publish has begun whose content is incomplete."""
         return self._publish is not None
 
     def frame(self, kind: int, payload: bytes) -> None:
-        """The next frame of the channel."""
+        """Process the next frame of the channel."""
         if kind == METHOD:
             self._method(payload)
         elif kind == HEADER:

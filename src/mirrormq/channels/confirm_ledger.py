@@ -1,8 +1,8 @@
-"""Which publishes have been confirmed, and how to say so in as few methods as possible.
+"""Confirm ledger of a channel: collects confirmed publishes and reports them in few methods.
 
-A publish that went to several queues is confirmed when the last of them has said so. Numbers are
-collected during a turn of the loop and acknowledged together: everything up to the oldest number
-that is still open in one `basic.ack` with `multiple`, stragglers beyond it one by one.
+A publish that was routed to several queues is confirmed when the last of them has confirmed it. Numbers
+are collected during a turn of the loop and acknowledged together: one `basic.ack` with `multiple` covers
+everything up to the oldest open number. Confirmed numbers beyond it are acknowledged one by one.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from mirrormq.wire.methods import encode_basic_ack, encode_basic_nack
 
 
 class ConfirmLedger:
-    """The open and the finished publishes of one channel in confirm mode."""
+    """Open and finished publishes of one channel in confirm mode."""
 
     def __init__(self) -> None:
         self.next_number = 1
         self.oldest_open = 1
-        """Everything below has been told to the client."""
+        """Oldest open number; everything below has been reported to the client."""
         self._shared: dict[int, int] = {}
-        """How many queues must still speak, for publishes that went to more than one."""
+        """Number of queues that must still confirm, for publishes routed to more than one queue."""
         self._finished: list[tuple[int, int]] = []
         self._refused: set[int] = set()
         self._reported: set[int] = set()
-        """Told to the client although an older one is still open."""
+        """Numbers reported to the client although an older one is still open."""
 
     @property
     def open_count(self) -> int:
-        """Publishes not yet confirmed to the client."""
+        """Number of publishes not yet confirmed to the client."""
         return self.next_number - self.oldest_open
 
     def take_numbers(self, count: int, queues: int) -> int:
-        """Number `count` publishes that go to `queues` queues each; returns the first number."""
+        """Number `count` publishes that go to `queues` queues each. Return the first number."""
         first = self.next_number
         self.next_number += count
         if queues > 1:
@@ -43,7 +43,7 @@ class ConfirmLedger:
         return first
 
     def confirmed(self, first: int, last: int) -> None:
-        """One queue has these."""
+        """Record that one queue has confirmed these publishes."""
         if not self._shared:
             self._finished.append((first, last))
             return
@@ -56,20 +56,22 @@ class ConfirmLedger:
                 self._finished.append((number, number))
 
     def refused(self, number: int) -> None:
-        """One queue would not have this one."""
+        """Record that one queue has refused this publish."""
         self._refused.add(number)
         self.confirmed(number, number)
 
     def lowest_refused(self, first: int) -> int | None:
-        """The first publish from this one on that is known to be refused, and not told yet."""
+        """Return the first publish from `first` on that is refused and not reported yet."""
         return min([number for number in self._refused if number >= first], default=None)
 
     def report(self, send: Callable[[bytes], None]) -> list[tuple[int, int]]:
-        """Send the acks and nacks for everything that has finished; says which were acknowledged."""
+        """Send acks and nacks for all finished publishes. Return the acknowledged ones."""
         finished, self._finished = _merged(self._finished), []
         if self._refused:
             self._report_refused(finished, send)
         for first, last in finished:
+            # An ack with `multiple` covers every lower number, so only the run at the oldest open number may
+            # use it.
             if first == self.oldest_open:
                 self.oldest_open = self._past_reported(last + 1)
                 send(encode_basic_ack(last, last > first))
@@ -80,7 +82,7 @@ class ConfirmLedger:
         return finished
 
     def _report_refused(self, finished: list[tuple[int, int]], send: Callable[[bytes], None]) -> None:
-        """Nacks go first, so that an ack with `multiple` may pass over them."""
+        """Send nacks first, so that an ack with `multiple` may pass over them."""
         for number in sorted(self._refused):
             if any(first <= number <= last for first, last in finished):
                 send(encode_basic_nack(number, False, False))
@@ -98,7 +100,7 @@ class ConfirmLedger:
 
 
 def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Sorted, with neighbours joined."""
+    """Return the intervals sorted, with neighbours joined."""
     if len(ranges) < 2:
         return ranges
     ranges.sort()

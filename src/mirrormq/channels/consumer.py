@@ -1,9 +1,9 @@
-"""A consumer: turns messages into deliveries on its channel, as raw bytes.
+"""Consumer of a channel: encodes messages as deliveries on its channel.
 
-A delivery is `basic.deliver` in front of the content frames as the publisher sent them. Method
-frames of one consumer differ in the delivery tag and in what the envelope prescribes, so the front
-part is made once per length and the tail once per envelope. Content frames go out as they came in
-unless the publisher's channel number or frame size does not suit this consumer.
+A delivery is `basic.deliver` followed by the content frames as the publisher sent them. Method frames of
+one consumer differ in the delivery tag and in the fields of the envelope. The front part is therefore
+encoded once per length, and the suffix once per envelope. Content frames are sent unchanged unless the
+publisher's channel number or frame size does not suit this consumer.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Consumer:
         self.exclusive = exclusive
         self.priority = priority
         self.prefetch = prefetch
-        """How many unacknowledged messages it may hold; 0 for any number."""
+        """Maximum unacknowledged messages; 0 for no limit."""
         self.arguments = arguments
         self.unacked = 0
         self.waiting = False
@@ -60,14 +60,14 @@ class Consumer:
         self._content_head = b"\x02" + channel.number.to_bytes(2, "big")
 
     def room(self) -> int:
-        """How many messages it can take now."""
+        """Return the number of messages that the consumer can accept now."""
         channel = self.channel
         if not channel.connection.writable or not channel.flowing:
             return 0
         room = limits.DELIVERY_BATCH
         if channel.prefetch:
             left = channel.prefetch - channel.limited_unacked
-            if self.no_ack:  # what it gets does not count, but it waits like the others
+            if self.no_ack:  # its deliveries do not count against the limit, but it waits like the others
                 return room if left > 0 else 0
             room = min(room, left)
             if channel.share is not None:
@@ -79,7 +79,7 @@ class Consumer:
         return room
 
     def deliver(self, messages: list[Message]) -> None:
-        """Write the messages to the channel and remember them until they are acknowledged."""
+        """Write messages to the channel and keep them until they are acknowledged."""
         channel = self.channel
         connection = channel.connection
         write = connection.output().append
@@ -127,24 +127,24 @@ class Consumer:
             channel.trace_deliveries(queue, messages)
 
     def _front(self, suffix_size: int) -> bytes:
-        """The method frame up to the delivery tag; `suffix` ends with the frame end octet."""
+        """Return the method frame up to the delivery tag. `suffix` ends with the frame end octet."""
         size = len(self._tag_bytes) + _TAG_SIZE + suffix_size - 1
         front = _HEAD(METHOD, self.channel.number, size) + self._tag_bytes
         self._fronts[suffix_size] = front
         return front
 
     def settled(self, count: int) -> None:
-        """The client has answered for `count` messages."""
+        """Return the credit for `count` settled messages."""
         self.unacked -= count
 
     @property
     def cancel_on_failover(self) -> bool:
-        """Did the client ask for `x-cancel-on-ha-failover`?"""
+        """Whether the client requested `x-cancel-on-ha-failover`."""
         field = self.arguments.get("x-cancel-on-ha-failover")
         return field is not None and field.value is True
 
     def describe(self) -> ConsumerDescription:
-        """Who it is, for listings."""
+        """Return the description of the consumer for listings."""
         channel = self.channel
         connection = channel.connection
         return ConsumerDescription(
@@ -154,11 +154,12 @@ class Consumer:
         )  # fmt: skip
 
     def cancelled(self) -> None:
-        """The queue is gone: tell the client if it understands that."""
+        """Remove the consumer of a deleted queue, and notify the client if it supports that."""
         self.channel.consumers.pop(self.tag, None)
         self.channel.broker.events.consumer_cancelled(self)
         if self.channel.connection.client_can("consumer_cancel_notify"):
             self.channel.waiting.news(encode_basic_cancel(self.tag, True))
 
     def activated(self, active: bool) -> None:
-        """Single active consumer: nothing to tell the client; listings read it from the queue."""
+        """Ignore the change of the single active consumer: the client is not notified, and listings ask
+        the queue."""

@@ -1,4 +1,4 @@
-"""basic.consume, cancel, get and qos; channel.flow."""
+"""Methods basic.consume, cancel, get and qos; channel.flow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def qos(channel: Channel, method: methods.BasicQos) -> None:
-    """basic.qos: per consumer for those to come, or for the whole channel."""
+    """Handle basic.qos: set the prefetch of later consumers, or of the whole channel."""
     if method.prefetch_size:
         raise NotImplementedByBroker(f"prefetch_size!=0 ({method.prefetch_size})")
     channel.send(methods.encode_basic_qos_ok())
@@ -32,7 +32,7 @@ def qos(channel: Channel, method: methods.BasicQos) -> None:
 
 
 def consume(channel: Channel, method: methods.BasicConsume) -> None:
-    """basic.consume."""
+    """Handle basic.consume."""
     if method.queue == direct_reply_to.QUEUE_NAME:
         direct_reply_to.consume(channel, method, claim_tag(channel, method.consumer_tag))
         return
@@ -46,7 +46,7 @@ def consume(channel: Channel, method: methods.BasicConsume) -> None:
         prefetch=channel.consumer_prefetch, arguments=method.arguments,
     )  # fmt: skip
 
-    def put(answered: Callable[[], bool], refused: Refused) -> None:
+    def send_request(answered: Callable[[], bool], refused: Refused) -> None:
         def join_or_leave() -> None:
             if not answered():
                 consumer.queue.unsubscribe(consumer)
@@ -59,11 +59,11 @@ def consume(channel: Channel, method: methods.BasicConsume) -> None:
             channel.send(methods.encode_basic_consume_ok(tag))
         channel.broker.events.consumer_created(consumer)
 
-    channel.ask(methods.BASIC_CONSUME, put, joined)
+    channel.ask(methods.BASIC_CONSUME, send_request, joined)
 
 
 def claim_tag(channel: Channel, tag: str) -> str:
-    """The consumer tag asked for, or a new one."""
+    """Return the requested consumer tag, or a new one."""
     if not tag:
         return "amq.ctag-" + channel.broker.unique_name()
     if tag in channel.consumers:
@@ -72,7 +72,7 @@ def claim_tag(channel: Channel, tag: str) -> str:
 
 
 def _checked_priority(channel: Channel, queue: str, arguments: Table) -> int:
-    """The consumer's priority, if all its arguments are in order."""
+    """Return the consumer's priority after checking all its arguments."""
     vhost = channel.vhost.name
     priority, cancel = arguments.get("x-priority"), arguments.get("x-cancel-on-ha-failover")
     if priority is not None and priority.kind not in queue_arguments.INTEGER_KINDS:
@@ -90,8 +90,8 @@ def _checked_priority(channel: Channel, queue: str, arguments: Table) -> int:
 
 
 def cancel(channel: Channel, method: methods.BasicCancel) -> None:
-    """basic.cancel; cancelling what is not there is answered all the same. The queue is asked first, so that
-    what was published before is delivered before cancel-ok, also where the queue is on another node."""
+    """Handle basic.cancel. Cancelling an unknown consumer also gets a reply. The queue is queried first,
+    so that earlier messages are delivered before cancel-ok, also if the queue is on another node."""
     consumer = channel.consumers.get(method.consumer_tag)
 
     def cancelled() -> None:
@@ -107,29 +107,29 @@ def cancel(channel: Channel, method: methods.BasicCancel) -> None:
         return
     queue = consumer.queue
 
-    def put(answered: Callable[[], bool], refused: Refused) -> None:
+    def send_request(answered: Callable[[], bool], refused: Refused) -> None:
         def gone(error: AmqpError) -> None:
             answered()
 
         queue.count(lambda ready, consumers: answered(), gone)
 
-    channel.ask(methods.BASIC_CANCEL, put, cancelled)
+    channel.ask(methods.BASIC_CANCEL, send_request, cancelled)
 
 
 def remove(channel: Channel, consumer: Consumer, actor: str) -> None:
-    """A consumer ends, by the will of `actor`; what it holds stays with the channel."""
+    """Remove a consumer on behalf of `actor`. Its unacknowledged deliveries stay with the channel."""
     del channel.consumers[consumer.tag]
     channel.broker.events.consumer_deleted(consumer, actor)
     consumer.queue.unsubscribe(consumer)
 
 
 def get(channel: Channel, method: methods.BasicGet) -> None:
-    """basic.get: one message now, or word that there is none."""
+    """Handle basic.get: send one message, or get-empty."""
     name = channel.queue_name(method.queue)
     channel.check_permission("queue", name, "read")
     queue = channel.vhost.accessible_queue(name, channel.connection)
 
-    def put(answered: Callable[[Message | None, int], bool], refused: Refused) -> None:
+    def send_request(answered: Callable[[Message | None, int], bool], refused: Refused) -> None:
         queue.get(method.no_ack, answered, refused)
 
     def got(message: Message | None, left: int) -> None:
@@ -138,12 +138,12 @@ def get(channel: Channel, method: methods.BasicGet) -> None:
         if message is None:
             channel.send(methods.encode_basic_get_empty())
         else:
-            _hand_over(channel, channel.vhost.queues[name], message, left, method.no_ack)
+            _send_message(channel, channel.vhost.queues[name], message, left, method.no_ack)
 
-    channel.ask(methods.BASIC_GET, put, got)
+    channel.ask(methods.BASIC_GET, send_request, got)
 
 
-def _hand_over(channel: Channel, queue: QueueInterface, message: Message, left: int, no_ack: bool) -> None:
+def _send_message(channel: Channel, queue: QueueInterface, message: Message, left: int, no_ack: bool) -> None:
     channel.last_tag += 1
     if not no_ack:
         channel.unacked.by_tag[channel.last_tag] = (
@@ -161,7 +161,7 @@ def _hand_over(channel: Channel, queue: QueueInterface, message: Message, left: 
 
 
 def flow(channel: Channel, method: methods.ChannelFlow) -> None:
-    """channel.flow: RabbitMQ does not let clients stop deliveries this way."""
+    """Handle channel.flow. RabbitMQ does not permit clients to stop deliveries this way."""
     if not method.active:
         raise NotImplementedByBroker("active=false")
     channel.send(methods.encode_channel_flow_ok(True))

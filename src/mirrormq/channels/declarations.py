@@ -1,7 +1,7 @@
-"""Declaring, binding, purging and deleting exchanges and queues.
+"""Declaration, binding, purge and deletion of exchanges and queues.
 
-Each handler checks names, rights and what is there, and then writes a metadata command; the answer
-is sent when the command has been applied, which a replicated log will make a while later.
+Each handler checks names, permissions and existing objects, and then writes a metadata command. The reply
+is sent when the replicated log has applied the command.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ _LENGTH_SIZE = 4
 
 
 def table_bytes(table: Table) -> bytes:
-    """A table as metadata keeps it: encoded, without its length; empty for no entries."""
+    """Return a table as metadata stores it: encoded, without its length; empty for no entries."""
     return encode_table(table)[_LENGTH_SIZE:]
 
 
 def check_name(kind: str, name: str) -> None:
-    """Refuse names that are the broker's own."""
+    """Refuse names with the broker's reserved prefix."""
     if name.startswith("amq."):
         raise AccessRefused(f"{kind} name '{name}' contains reserved prefix 'amq.*'")
 
 
 def refuse_default(exchange: str) -> None:
-    """The default exchange cannot be declared, deleted or bound."""
+    """Refuse to declare, delete or bind the default exchange."""
     if not exchange:
         raise AccessRefused("operation not permitted on the default exchange")
 
 
 def strip(name: str) -> str:
-    """RabbitMQ drops line ends from names."""
+    """Remove line ends from a name, as RabbitMQ does."""
     return name.replace("\r", "").replace("\n", "")
 
 
 def exchange_declare(channel: Channel, method: methods.ExchangeDeclare) -> None:
-    """exchange.declare."""
+    """Handle exchange.declare."""
     name = strip(method.exchange)
     if method.passive:
         refuse_default(name)
@@ -77,7 +77,7 @@ def exchange_declare(channel: Channel, method: methods.ExchangeDeclare) -> None:
 
     def written() -> None:
         made = channel.vhost.find_exchange(name)
-        if made is not None:  # somebody on another node may have been faster
+        if made is not None:  # a client of another node may have declared it first
             declaration_checks.check_exchange(made, record, method.arguments)
         answer(channel, method.nowait, methods.encode_exchange_declare_ok())
 
@@ -98,7 +98,7 @@ def _check_alternate(channel: Channel, name: str, arguments: Table) -> None:
 
 
 def exchange_delete(channel: Channel, method: methods.ExchangeDelete) -> None:
-    """exchange.delete; one that is not there counts as deleted."""
+    """Handle exchange.delete. An exchange that does not exist counts as deleted."""
     name = strip(method.exchange)
     refuse_default(name)
     if name.startswith("amq."):
@@ -116,7 +116,7 @@ def exchange_delete(channel: Channel, method: methods.ExchangeDelete) -> None:
 
 
 def queue_declare(channel: Channel, method: methods.QueueDeclare) -> None:
-    """queue.declare."""
+    """Handle queue.declare."""
     name = strip(method.queue)
     vhost = channel.vhost
     if name.startswith(direct_reply_to.QUEUE_NAME):
@@ -124,7 +124,7 @@ def queue_declare(channel: Channel, method: methods.QueueDeclare) -> None:
         return
     if method.passive:
         queue = vhost.accessible_queue(name, channel.connection)
-        _tell(channel, name, method.nowait, queue, queue.count)
+        _reply_declared(channel, name, method.nowait, queue, queue.count)
         return
     if name:
         if vhost.find_queue(name) is None:
@@ -165,7 +165,7 @@ def queue_declare(channel: Channel, method: methods.QueueDeclare) -> None:
 
 
 def _declare_reply_queue(channel: Channel, name: str, nowait: bool) -> None:
-    """A server may ask in this way whether its client is still there."""
+    """Declare a direct reply-to queue: a server checks in this way whether its client still exists."""
 
     def put(answered: Callable[[bool], bool], refused: Refused) -> None:
         if name == direct_reply_to.QUEUE_NAME:
@@ -182,7 +182,7 @@ def _declare_reply_queue(channel: Channel, name: str, nowait: bool) -> None:
 
 
 def _declared(channel: Channel, name: str, nowait: bool) -> None:
-    """It is there as it was wanted; or it was, and somebody has deleted it since then."""
+    """Reply to a declaration whose queue exists as requested, or was deleted again meanwhile."""
     gone = f"no queue '{name}' in vhost '{channel.vhost.name}'"
     if name not in channel.vhost.queues:
         channel.last_queue = name
@@ -199,10 +199,10 @@ def _declared(channel: Channel, name: str, nowait: bool) -> None:
 
         queue.count(answered, otherwise)
 
-    _tell(channel, name, nowait, queue, count)
+    _reply_declared(channel, name, nowait, queue, count)
 
 
-def _tell(channel: Channel, name: str, nowait: bool, queue: QueueInterface, count: Count) -> None:
+def _reply_declared(channel: Channel, name: str, nowait: bool, queue: QueueInterface, count: Count) -> None:
     channel.last_queue = name
     if nowait:
         queue.touch()
@@ -215,7 +215,8 @@ def _tell(channel: Channel, name: str, nowait: bool, queue: QueueInterface, coun
 
 
 def _check_queue(channel: Channel, existing: records.Queue, wanted: records.Queue, arguments: Table) -> None:
-    """Is what is there what was wanted? Somebody on another node may have been faster, too."""
+    """Check that an existing queue is equivalent to the requested one. A client of another node may have
+    declared it first."""
     name, vhost = existing.name, channel.vhost
     owner = vhost.queues[name].owner
     foreign = existing.exclusive and existing.node != channel.broker.settings.name
@@ -233,7 +234,7 @@ def _check_dead_letter_rights(channel: Channel, name: str, arguments: Table) -> 
 
 
 def _check_copy_rights(channel: Channel, arguments: Table) -> None:
-    """Whoever gets a copy of all that a queue gets reads it."""
+    """Check the read permission for a named copy: it receives everything that the source queue receives."""
     wish = queue_copies.wish(arguments)
     if wish is None:
         return
@@ -245,7 +246,7 @@ def _check_copy_rights(channel: Channel, arguments: Table) -> None:
 
 
 def queue_delete(channel: Channel, method: methods.QueueDelete) -> None:
-    """queue.delete; one that is not there counts as deleted."""
+    """Handle queue.delete. A queue that does not exist counts as deleted."""
     name = channel.queue_name(method.queue)
     channel.check_permission("queue", name, "configure")
     if name not in channel.vhost.queues:
@@ -270,7 +271,7 @@ def queue_delete(channel: Channel, method: methods.QueueDelete) -> None:
 
 
 def queue_purge(channel: Channel, method: methods.QueuePurge) -> None:
-    """queue.purge."""
+    """Handle queue.purge."""
     name = channel.queue_name(method.queue)
     channel.check_permission("queue", name, "read")
     queue = channel.vhost.accessible_queue(name, channel.connection)
@@ -282,7 +283,7 @@ def queue_purge(channel: Channel, method: methods.QueuePurge) -> None:
 
 
 def queue_bind(channel: Channel, method: methods.QueueBind) -> None:
-    """queue.bind."""
+    """Handle queue.bind."""
     name, key = _queue_and_key(channel, method.queue, method.routing_key)
     binding = _checked_binding(channel, "queue", name, method.exchange, key, method.arguments)
     record = channel.vhost.exchange_record(method.exchange)
@@ -294,7 +295,7 @@ def queue_bind(channel: Channel, method: methods.QueueBind) -> None:
 
 
 def queue_unbind(channel: Channel, method: methods.QueueUnbind) -> None:
-    """queue.unbind; a binding that is not there counts as removed."""
+    """Handle queue.unbind. A binding that does not exist counts as removed."""
     name, key = _queue_and_key(channel, method.queue, method.routing_key)
     binding = _checked_binding(channel, "queue", name, method.exchange, key, method.arguments)
     channel.vhost.check_home(name)
@@ -304,7 +305,8 @@ def queue_unbind(channel: Channel, method: methods.QueueUnbind) -> None:
 
 
 def _queue_and_key(channel: Channel, queue: str, key: str) -> tuple[str, str]:
-    """An empty queue name means the last declared one, and an empty key with it that queue's name."""
+    """Return queue name and routing key. An empty queue name means the last declared queue; an empty key
+    with it, that queue's name."""
     name = channel.queue_name(queue)
     if not queue and not key:
         key = name
@@ -312,7 +314,7 @@ def _queue_and_key(channel: Channel, queue: str, key: str) -> tuple[str, str]:
 
 
 def exchange_bind(channel: Channel, method: methods.ExchangeBind) -> None:
-    """exchange.bind."""
+    """Handle exchange.bind."""
     binding = _checked_binding(
         channel, "exchange", method.destination, method.source, method.routing_key, method.arguments
     )
@@ -324,7 +326,7 @@ def exchange_bind(channel: Channel, method: methods.ExchangeBind) -> None:
 
 
 def exchange_unbind(channel: Channel, method: methods.ExchangeUnbind) -> None:
-    """exchange.unbind."""
+    """Handle exchange.unbind."""
     binding = _checked_binding(
         channel, "exchange", method.destination, method.source, method.routing_key, method.arguments
     )
@@ -358,7 +360,7 @@ def _unbind(
 
 
 def answer(channel: Channel, nowait: bool, payload: bytes) -> None:
-    """Reply unless the client does not want to hear."""
+    """Send a reply unless the client set `nowait`."""
     if not nowait:
         channel.send(payload)
 

@@ -1,9 +1,9 @@
-"""What a channel has asked and waits for.
+"""Pending requests of a channel, and the frames that wait for their replies.
 
-Some answers are there at once, others come from another node or from the metadata's log. A channel that
-waits for one takes no more frames: they are *postponed*, in order, until it has its answer. The other
-channels of the connection go on. A refusal that comes later closes the channel, or the connection, exactly
-as if it had been raised at once; an answer for a channel that is gone finds nobody.
+Some replies are available at once, others come from another node or from the metadata log. A channel that
+waits for a reply processes no more frames: they are *postponed*, in order, until the reply arrives. The
+other channels of the connection continue. A later refusal closes the channel, or the connection, exactly
+as an immediate error would. A reply for a closed channel is ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ P = ParamSpec("P")
 
 
 class PendingRequest:
-    """One question of one channel, from asking to answer."""
+    """One request of one channel, until its reply."""
 
     __slots__ = ("_channel", "_error", "_method_id", "_open", "_waiting")
 
@@ -34,7 +34,7 @@ class PendingRequest:
         channel.waiting.asked += 1
 
     def wait(self) -> None:
-        """It has been asked: unless the answer was there at once, the channel waits."""
+        """Make the channel wait, unless the reply arrived at once."""
         if self._error is not None:
             raise self._error
         if self._open:
@@ -42,7 +42,7 @@ class PendingRequest:
             self._channel.waiting.count += 1
 
     def answer(self, then: Callable[P, object]) -> Callable[P, bool]:
-        """What to call with the answer; says whether anybody was there to take it."""
+        """Return the callback for the reply. It returns whether the channel could still use the reply."""
 
         def answered(*args: P.args, **kwargs: P.kwargs) -> bool:
             if not self._close():
@@ -62,17 +62,18 @@ class PendingRequest:
         return answered
 
     def refused(self, error: AmqpError) -> None:
-        """The answer is an error."""
+        """Fail the request with an error."""
         if not self._close():
             return
         if self._waiting:
             self._fail(error)
             self._channel.waiting.go_on()
         else:
+            # `wait` raises it, so that an immediate refusal takes the path of an ordinary exception.
             self._error = error
 
     def _close(self) -> bool:
-        """The answer has come; is anybody there?"""
+        """Close the request. Return whether the channel can still use the reply."""
         channel = self._channel
         if not self._open or channel.closing or channel.connection.closed:
             return False
@@ -92,25 +93,25 @@ class PendingRequest:
 
 
 class ChannelBacklog:
-    """How many answers a channel waits for, and what waits meanwhile: frames, and news for the client."""
+    """Number of replies that a channel waits for, and the frames and notifications that wait meanwhile."""
 
-    __slots__ = ("_channel", "_news", "_postponed", "asked", "count")
+    __slots__ = ("_channel", "_notifications", "_postponed", "asked", "count")
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self.count = 0
         self.asked = 0
-        """Questions without an answer, also those whose answer comes before anybody waits."""
-        self._news: list[bytes] = []
+        """Requests without a reply, including those whose reply arrives before the channel waits."""
+        self._notifications: list[bytes] = []
         self._postponed: deque[tuple[int, Callable[[], None]]] = deque()
 
     def postpone(self, size_bytes: int, action: Callable[[], None]) -> None:
-        """Take a frame later."""
+        """Postpone a frame."""
         self._postponed.append((size_bytes, action))
         self._channel.connection.postponed(size_bytes)
 
     def go_on(self) -> None:
-        """Take what was postponed, up to the next question."""
+        """Process postponed frames, up to the next request."""
         connection = self._channel.connection
         while self._postponed and not self.count:
             size_bytes, action = self._postponed.popleft()
@@ -120,16 +121,16 @@ class ChannelBacklog:
             connection.channel_answered()
 
     def news(self, payload: bytes) -> None:
-        """Something that nobody asked for: it comes behind the answer to what was asked."""
-        self._news.append(payload)
+        """Queue a notification that no request asked for: it is sent after the pending replies."""
+        self._notifications.append(payload)
         self.tell()
 
     def tell(self) -> None:
-        """Send the news, unless an answer is to come first."""
-        while self._news and not self.asked:
-            self._channel.send(self._news.pop(0))
+        """Send the notifications, unless a reply must be sent first."""
+        while self._notifications and not self.asked:
+            self._channel.send(self._notifications.pop(0))
 
     def abandon(self) -> None:
-        """The channel is over: it waits for nothing."""
+        """Discard everything: the channel is closed."""
         self.count = self.asked = 0
-        self._news.clear()
+        self._notifications.clear()

@@ -1,8 +1,7 @@
-"""Confirm mode and transactions: a channel is in one of them or in neither.
+"""Confirm mode and transactions: a channel is in one of the modes or in none.
 
-A transaction keeps publishes and settlements aside until commit. `tx.commit-ok` promises what a
-confirm promises, so a commit numbers its publishes in a ledger of its own and answers when every
-queue has spoken.
+A transaction holds publishes and settlements until commit. `tx.commit-ok` guarantees the same as a
+confirm. A commit therefore counts its open publishes and replies when every queue has confirmed.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class TransactionCommit:
-    """A commit on its way: the Publisher that its messages report to."""
+    """Commit in progress: the Publisher to which queues report its messages."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self.open = 1
-        """Queue appends that have not been confirmed, and one for the commit itself."""
+        """Queue appends that are not confirmed yet, plus one for the commit itself."""
         self._refused = False
 
     def confirmed(self, first: int, last: int) -> None:
-        """One more queue has its messages."""
+        """Record that a queue has confirmed messages, and reply when all queues have."""
         self.open -= last - first + 1
         channel = self._channel
         if self.open or channel.closing:
@@ -41,13 +40,13 @@ class TransactionCommit:
             channel.send(methods.encode_tx_commit_ok())
 
     def refused(self, number: int) -> None:
-        """A full queue would not take one of the messages."""
+        """Record that a full queue has refused one of the messages."""
         self._refused = True
         self.confirmed(number, number)
 
 
 def confirm_select(channel: Channel, method: methods.ConfirmSelect) -> None:
-    """confirm.select."""
+    """Handle confirm.select."""
     if channel.publishing.transaction is not None:
         raise PreconditionFailed("cannot switch from tx to confirm mode")
     if channel.publishing.confirms is None:
@@ -57,7 +56,7 @@ def confirm_select(channel: Channel, method: methods.ConfirmSelect) -> None:
 
 
 def tx_select(channel: Channel, method: methods.TxSelect) -> None:
-    """tx.select."""
+    """Handle tx.select."""
     if channel.publishing.confirms is not None:
         raise PreconditionFailed("cannot switch from confirm to tx mode")
     if channel.publishing.transaction is None:
@@ -66,7 +65,7 @@ def tx_select(channel: Channel, method: methods.TxSelect) -> None:
 
 
 def tx_commit(channel: Channel, method: methods.TxCommit) -> None:
-    """tx.commit: publish and settle what was kept aside."""
+    """Handle tx.commit: publish and settle what the transaction holds."""
     publishing = channel.publishing
     if publishing.transaction is None:
         raise PreconditionFailed("channel is not transactional")
@@ -75,6 +74,7 @@ def tx_commit(channel: Channel, method: methods.TxCommit) -> None:
     commit = TransactionCommit(channel)
     present = channel.vhost.queues
     for envelope, routed, contents in publishes:
+        # A queue may have been deleted since the publish: the commit must not wait for it.
         queues = tuple([present[queue.name] for queue in routed if queue.name in present])
         commit.open += len(contents) * len(queues)
         publishing.hand_over(envelope, queues, contents, commit, 1)
@@ -85,7 +85,7 @@ def tx_commit(channel: Channel, method: methods.TxCommit) -> None:
 
 
 def tx_rollback(channel: Channel, method: methods.TxRollback) -> None:
-    """tx.rollback: forget the publishes; what was acknowledged is unacknowledged again."""
+    """Handle tx.rollback: discard the publishes; acknowledged deliveries become unacknowledged again."""
     publishing = channel.publishing
     if publishing.transaction is None:
         raise PreconditionFailed("channel is not transactional")

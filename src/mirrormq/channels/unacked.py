@@ -1,7 +1,7 @@
-"""What a channel has been given and not yet settled, by delivery tag.
+"""Unacknowledged deliveries of a channel, by delivery tag.
 
-Tags grow by one, so a dictionary and the lowest tag that may be in it are enough: settling
-"everything up to n" walks the tags once, and each tag is walked over only once in its life.
+Tags grow by one, so a dictionary and the lowest tag that may be in it are enough. Settling "everything up
+to n" walks the tags once, and each tag is visited only once.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 Delivery = tuple[Message, QueueInterface, "Consumer | None", int, int]
-"""A message out with this channel, its queue, its consumer (none for basic.get), since when (ms), its tag.
-A plain tuple, because one is made for every message delivered."""
+"""Delivered message, its queue, its consumer (none for basic.get), delivery time (ms), tag. A plain tuple,
+because one is created for every delivery."""
 
 
 class Unacked:
-    """The deliveries that wait for their acknowledgement."""
+    """Deliveries that wait for their acknowledgement."""
 
     __slots__ = ("_lowest", "by_tag")
 
@@ -33,8 +33,8 @@ class Unacked:
         return len(self.by_tag)
 
     def take(self, tag: int, multiple: bool) -> list[Delivery] | None:
-        """Remove what an ack, nack or reject names; None if there is no such tag. Also with `multiple`
-        the tag itself must be there; 0 then means all, however many."""
+        """Remove the deliveries that an ack, nack or reject names. Return None if the tag does not exist,
+        which `multiple` requires as well; with `multiple`, tag 0 means all."""
         if not multiple:
             delivery = self.by_tag.pop(tag, None)
             return None if delivery is None else [delivery]
@@ -43,27 +43,27 @@ class Unacked:
         if tag not in self.by_tag:
             return None
         pop = self.by_tag.pop
-        found = [delivery for number in range(self._lowest, tag + 1) if (delivery := pop(number, None))]
+        deliveries = [delivery for number in range(self._lowest, tag + 1) if (delivery := pop(number, None))]
         self._lowest = tag + 1
-        return found
+        return deliveries
 
     @property
     def oldest_ms(self) -> int | None:
-        """Since when the delivery that has waited longest is out."""
+        """Time of the oldest delivery, in milliseconds; None if there is none."""
         for delivery in self.by_tag.values():
             return delivery[3]
         return None
 
     def take_all(self) -> list[Delivery]:
-        """Remove everything, oldest first."""
-        found = [self.by_tag[tag] for tag in sorted(self.by_tag)]
+        """Remove and return everything, oldest first."""
+        deliveries = [self.by_tag[tag] for tag in sorted(self.by_tag)]
         if self.by_tag:
             self._lowest = max(self.by_tag) + 1
         self.by_tag.clear()
-        return found
+        return deliveries
 
     def put_back(self, deliveries: list[Delivery]) -> None:
-        """A transaction that settled these was rolled back."""
+        """Restore deliveries that a rolled back transaction had settled."""
         self.by_tag.update((delivery[4], delivery) for delivery in deliveries)
         self.by_tag = dict(sorted(self.by_tag.items()))
         self._lowest = min([self._lowest, *self.by_tag])

@@ -1,7 +1,7 @@
-"""Channel 0: the handshake, and what may be said on it afterwards.
+"""AMQP connection handshake, and the methods of channel 0.
 
-What may come when is a table: (state, method) → handler. During the handshake RabbitMQ answers most
-mistakes by closing the socket, after a pause that makes guessing slow; so do we.
+A table maps (state, method) to its handler. During the handshake RabbitMQ answers most errors by closing
+the socket, after a pause that slows down password guessing. This code does the same.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ VERSIONS = {
     b"AMQP\x01\x01\x08\x00": (8, 0),
     b"AMQP\x01\x01\x09\x01": (8, 0),
 }
-"""Headers that are accepted, and the version that connection.start then names."""
+"""Accepted protocol headers, with the version that connection.start then announces."""
 
 SILENT_CLOSE_DELAY_MS = 3000
-"""How long RabbitMQ waits before it closes the socket on a client that failed to log in."""
+"""Milliseconds that RabbitMQ waits before it closes the socket of a client that failed to log in."""
 
 NOBODY = records.User("")
 
 
 def expected_so_far(received: bytes) -> bytes:
-    """`received` if it can still become a protocol header, else something else."""
+    """Return `received` if it can still become a protocol header, otherwise other bytes."""
     return received if any(header.startswith(received) for header in VERSIONS) else b"?"
 
 
 def protocol_header(connection: Connection, received: bytes) -> bytes:
-    """Check the first eight octets; returns what came behind them."""
+    """Check the first eight octets and send connection.start. Return the bytes that follow."""
     version = VERSIONS.get(received[:PROTOCOL_HEADER_SIZE])
     connection_log.accepted(connection)
     if version is None:
@@ -77,7 +77,7 @@ def protocol_header(connection: Connection, received: bytes) -> bytes:
 
 
 def begin(connection: Connection) -> None:
-    """The client has connected: from now on it has `handshake_timeout` to open the connection."""
+    """Start the handshake timer: a new client has `handshake_timeout` to open the connection."""
     broker = connection.broker
     due_ms = broker.clock.now_ms + int(broker.settings.handshake_timeout_s * 1000)
     broker.clock.at(due_ms, lambda: _too_slow(connection))
@@ -96,7 +96,7 @@ def _too_slow(connection: Connection) -> None:
 
 
 def method(connection: Connection, payload: bytes) -> None:
-    """A method on channel 0."""
+    """Dispatch a method of channel 0."""
     decoded = methods.decode_method(payload)
     method_id = int.from_bytes(payload[:4], "big")
     handler = METHODS.get((connection.state, method_id))
@@ -113,18 +113,19 @@ def _unexpected(connection: Connection, method_id: int) -> AmqpError:
 
 
 def not_open(connection: Connection, kind: int, channel: int, payload: bytes) -> AmqpError:
-    """A frame of another channel before the connection is open."""
+    """Return the error for a frame of another channel before the connection is open."""
     return unexpected_frame(kind, payload)
 
 
 def unexpected_frame(kind: int, payload: bytes) -> AmqpError:
-    """A frame where none of its kind may be."""
+    """Return the error for a frame of a kind that is not permitted here."""
     described = unreadable_frame(kind, payload, "").explanation.removesuffix(": ")
     return UnexpectedFrame(described, class_id=0)
 
 
 def fail(connection: Connection, error: AmqpError) -> None:
-    """An error before the connection is open: what can be said is said, then the socket closes."""
+    """Handle an error before the connection is open: send connection.close if permitted, then close the
+    socket."""
     if connection.state is ConnectionState.OPENING and not error.silent:
         connection.close_with(error)
     else:
@@ -132,13 +133,13 @@ def fail(connection: Connection, error: AmqpError) -> None:
 
 
 def close_silently(connection: Connection) -> None:
-    """Close the socket after a pause, with no word."""
+    """Close the socket after a pause, without connection.close."""
     connection.hold()
     connection.broker.clock.at(connection.broker.clock.now_ms + SILENT_CLOSE_DELAY_MS, connection.finish)
 
 
 def start_ok(connection: Connection, method: methods.ConnectionStartOk) -> None:
-    """The client says who it is."""
+    """Handle connection.start-ok: authenticate the client."""
     broker = connection.broker
     connection.client_properties = method.client_properties
     connection.mechanism = method.mechanism
@@ -181,6 +182,7 @@ def _refuse_login(connection: Connection, credentials: sasl.Credentials, reason:
     connection_log.login_refused(connection, credentials.mechanism, reason)
     broker.events.authentication_failed(connection, credentials.user, reason)
     connection.closed_because = reason
+    # Clients without this capability do not expect connection.close here: RabbitMQ only closes the socket.
     if connection.client_can("authentication_failure_close"):
         text = sasl.login_refused(credentials.mechanism)
         connection.close_with(AccessRefusedConnection(text))
@@ -202,7 +204,7 @@ FRAME_MIN_SIZE = 4096
 
 
 def tune_ok(connection: Connection, method: methods.ConnectionTuneOk) -> None:
-    """The client settles sizes; it may only ask for less than we offered."""
+    """Handle connection.tune-ok. The client may only lower the offered limits."""
     settings = connection.broker.settings
     _check_tuned("frame_max", method.frame_max, settings.frame_max, FRAME_MIN_SIZE)
     _check_tuned("channel_max", method.channel_max, settings.channel_max, 0)
@@ -222,7 +224,7 @@ def _check_tuned(name: str, wanted: int, offered: int, least: int) -> None:
 
 
 def open_(connection: Connection, method: methods.ConnectionOpen) -> None:
-    """The client chooses its vhost."""
+    """Handle connection.open: check the client's access to its vhost."""
     broker, user = connection.broker, connection.user
     name = method.virtual_host
     if name not in broker.vhosts:
@@ -240,12 +242,12 @@ def open_(connection: Connection, method: methods.ConnectionOpen) -> None:
 
 
 def close(connection: Connection, method: methods.ConnectionClose) -> None:
-    """The client leaves."""
+    """Handle connection.close of the client."""
     connection.closed_by_client()
 
 
 def update_secret(connection: Connection, method: methods.ConnectionUpdateSecret) -> None:
-    """New credentials on an open connection; passwords do not expire here, so they are checked only."""
+    """Handle connection.update-secret. Passwords do not expire, so the new secret has no effect."""
     connection.send(0, methods.encode_connection_update_secret_ok())
 
 

@@ -1,7 +1,7 @@
-"""Heartbeats: ours when there was nothing else to send, and the client's, whose absence ends the connection.
+"""Heartbeats: sent when there is no other output. A client silent for two intervals is disconnected.
 
-A connection that is held is not read from, so its heartbeats are not missed: what holds it (an alarm,
-replies that it does not fetch, a slow write of ours) is not a sign of its death.
+The node does not read from a held connection and does not count its missing heartbeats. The hold itself (an
+alarm, replies that the client does not fetch, a slow write here) is no sign of a dead client.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
 
 def start(connection: Connection) -> None:
-    """Begin to send and to expect them; an interval of 0 means neither."""
+    """Start to send and expect heartbeats. An interval of 0 disables both."""
     if connection.heartbeat_s:
         clock = connection.broker.clock
         clock.at(clock.now_ms + connection.heartbeat_s * 500, lambda: _beat(connection))
 
 
 def _beat(connection: Connection) -> None:
-    """Twice per interval, as the standard asks."""
+    """Check and send, twice per interval, as the specification requires."""
     if connection.finished:
         return
     broker = connection.broker

@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection."""
+"""Remote end of a client connection: addresses and TLS facts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class TlsFacts(NamedTuple):
-    """What was agreed on with a client, and the certificate that it has shown, in RabbitMQ's words."""
+    """Agreed TLS parameters and the client's certificate, under RabbitMQ's names."""
 
     ssl_protocol: str = ""
     ssl_key_exchange: str = ""
@@ -22,7 +22,7 @@ NO_TLS = TlsFacts()
 
 
 class Peer(NamedTuple):
-    """Addresses as the socket (or the PROXY header) gives them, and what TLS has shown."""
+    """Addresses from the socket (or the PROXY header), and the TLS facts."""
 
     host: str
     port: int
@@ -31,7 +31,7 @@ class Peer(NamedTuple):
     is_loopback: bool = True
     tls: bool = False
     certificate_user: str | None = None
-    """The user that a verified client certificate speaks for."""
+    """User name in a verified client certificate."""
     facts: TlsFacts = NO_TLS
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ def _bracketed(host: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Is it this machine itself, as an address of either version?"""
+    """Return whether a host address is this machine's loopback address, of either IP version."""
     try:
         address = ip_address(host)
     except ValueError:

@@ -1,7 +1,7 @@
-"""The PROXY protocol, versions 1 and 2: a load balancer tells who its client is.
+"""PROXY protocol, versions 1 and 2: a load balancer reports its client's address.
 
-Read from the specification by HAProxy's authors: a text line, or a binary header that starts with
-twelve fixed octets, in front of everything else on the connection.
+Implemented from the specification of HAProxy's authors. A text line, or a binary header that starts with
+twelve fixed octets, precedes everything else on the connection.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import NamedTuple
 
 SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
 LINE_BYTES_MAX = 107
-"""The longest line of version 1, as the specification counts it."""
+"""Longest line of version 1, as the specification counts it."""
 HEAD_SIZE = 16
-"""Signature, version and command, family, length."""
+"""Size of signature, version and command, family, length."""
 ADDRESS_SIZES = {0x11: 4, 0x21: 16}
-"""TCP over IPv4 and over IPv6: octets of an address."""
+"""Octets of an address in TCP over IPv4 and over IPv6."""
 
 PORT_MAX = 65535
 
 
 class Ends(NamedTuple):
-    """Who has connected to whom, as the balancer saw it."""
+    """Client and server address, as the load balancer saw them."""
 
     host: str
     port: int
@@ -30,7 +30,8 @@ class Ends(NamedTuple):
 
 
 class Incomplete(Exception):
-    """More bytes are needed: at least `missing`, and never more than belong to the header."""
+    """Incomplete header: at least `missing` more bytes are needed, and never more than belong to the
+    header."""
 
     def __init__(self, missing: int) -> None:
         super().__init__(missing)
@@ -38,11 +39,11 @@ class Incomplete(Exception):
 
 
 class ProxyHeaderInvalid(Exception):
-    """The connection does not start with a PROXY header."""
+    """Error of a connection that does not start with a valid PROXY header."""
 
 
 def read_proxy_header(data: bytes) -> tuple[Ends | None, bytes]:
-    """The two ends (None: the balancer speaks for itself) and what follows the header."""
+    """Return the addresses (None if the load balancer connects for itself) and the bytes after the header."""
     if not data:
         raise Incomplete(1)
     if data.startswith(SIGNATURE[: len(data)]):
@@ -79,6 +80,7 @@ def _binary(data: bytes) -> tuple[Ends | None, bytes]:
     if len(data) < HEAD_SIZE + size:
         raise Incomplete(HEAD_SIZE + size - len(data))
     rest = data[HEAD_SIZE + size :]
+    # LOCAL is a connection of the load balancer itself; other families carry no address of a client.
     if version_command & 0x0F == 0 or family not in ADDRESS_SIZES:
         return None, rest
     width = ADDRESS_SIZES[family]

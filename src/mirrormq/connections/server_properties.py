@@ -1,4 +1,4 @@
-"""What connection.start says about the server."""
+"""Server properties in connection.start."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ CAPABILITIES = (
     "per_consumer_qos",
     "direct_reply_to",
 )
-"""RabbitMQ 3.10's, in its order."""
+"""Capabilities of RabbitMQ 3.10, in its order."""
 
 
 def server_properties(settings: Settings) -> Table:
-    """Clients switch on product and version; our own name stands beside them."""
+    """Return the server properties. Clients evaluate product and version, so these are RabbitMQ's; our
+    name is extra."""
     return table_of(
         {
             "capabilities": dict.fromkeys(CAPABILITIES, True),

@@ -1,4 +1,4 @@
-"""The states of a connection, in the order they are passed through."""
+"""Connection states, in the order of their occurrence."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class ConnectionState(Enum):
-    """Names are RabbitMQ's, as `list_connections` shows them."""
+    """State of a connection. Values are RabbitMQ's, as `list_connections` shows them."""
 
     HEADER = "pre_init"
     STARTING = "starting"

@@ -1,1 +1,1 @@
-"""Links between nodes without sockets or clocks: who may speak, how messages are cut, who is alive."""
+"""Peer links without sockets or clocks: handshake, framing, lanes and failure detector. Pure."""

@@ -1,13 +1,12 @@
-"""Messages as frames: 4 bytes of length, 1 byte of kind, the payload.
+"""Message framing on peer links: 4 bytes of length, 1 byte of kind, the payload.
 
-A heartbeat has kind 0 and no payload. Every other kind is a set of flags: is it of the urgent lane, is
-the payload msgpack or raw bytes, does more of the same message follow. Long messages travel in chunks, and
-the two lanes are put together separately, so chunks of one may come between chunks of the other; within a
-lane order is kept.
+A heartbeat has kind 0 and no payload. Every other kind is a set of flags: urgent lane, payload in msgpack
+or raw bytes, more of the same message follows. Long messages travel in chunks. The two lanes are
+reassembled separately, so chunks of one may come between chunks of the other; each lane keeps its order.
 
-However the stream is cut, the same messages come out, and the same failure after them. What may pile up
-is bounded: a frame by `CHUNK_BYTES`, a message by `MESSAGE_BYTES_MAX`, both checked before the bytes are
-kept.
+The same messages come out, and the same failure after them, however the stream is split into reads.
+Buffers are bounded: a frame by `CHUNK_BYTES`, a message by `MESSAGE_BYTES_MAX`, both checked before the
+bytes are kept.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ HEARTBEAT_FRAME = HEAD.pack(0, HEARTBEAT)
 
 
 def kind_of(*, urgent: bool, packed: bool, more: bool = False) -> int:
-    """The kind of a message's frame."""
+    """Return the kind of a message's frame."""
     return MESSAGE | (URGENT if urgent else 0) | (PACKED if packed else 0) | (MORE if more else 0)
 
 
 class _Lane:
-    """One long message so far. A BytesIO grows without copying and gives its content away without copying."""
+    """Incomplete long message of one lane. A BytesIO grows, and returns its content, without copying."""
 
     __slots__ = ("content", "packed")
 
@@ -42,11 +41,11 @@ class _Lane:
 
 
 class FrameReader:
-    """Bytes in, messages out. After a `failure` nothing more comes out.
+    """Frame parser: bytes in, messages out. After a `failure` it returns no more messages.
 
-    A socket reads straight into `space()` and says how much it was with `filled()`. One buffer that stays
-    warm, instead of a new object for each read, is worth a factor of two with large messages: fresh
-    memory has to be handed over by the kernel page by page.
+    A socket reads directly into `space()` and reports the number of bytes with `filled()`. One buffer that
+    stays in the cache, instead of a new object for each read, is worth a factor of two with large
+    messages: the kernel has to provide fresh memory page by page.
     """
 
     def __init__(self, message_bytes_max: int = peer_limits.MESSAGE_BYTES_MAX) -> None:
@@ -58,11 +57,11 @@ class FrameReader:
         self._lanes = (_Lane(), _Lane())
 
     def space(self) -> memoryview:
-        """Where the next bytes go; never empty."""
+        """Return the free part of the buffer for the next read; never empty."""
         return self._view[self._filled :]
 
     def filled(self, count: int) -> list[tuple[bool, bytes]]:
-        """The messages that `count` new bytes complete, each with whether it is msgpack."""
+        """Return the messages that `count` new bytes complete, each with whether it is msgpack."""
         messages: list[tuple[bool, bytes]] = []
         if self.failure is not None:
             return messages
@@ -70,12 +69,13 @@ class FrameReader:
         used = self._frames(end, messages)
         rest = end - used
         if used and rest:
+            # Moved to the front, the incomplete frame leaves room: `space` is never empty.
             self._view[:rest] = self._view[used:end]
         self._filled = rest if self.failure is None else 0
         return messages
 
     def receive(self, data: bytes) -> list[tuple[bool, bytes]]:
-        """The same for bytes that are somewhere else already."""
+        """Return the messages that `data` completes, for bytes that are not in the buffer yet."""
         messages: list[tuple[bool, bytes]] = []
         while data and self.failure is None:
             space = self.space()
@@ -85,7 +85,7 @@ class FrameReader:
         return messages
 
     def _frames(self, end: int, messages: list[tuple[bool, bytes]]) -> int:
-        """Take all whole frames; returns where they end."""
+        """Process all complete frames. Return the offset where they end."""
         offset = 0
         view, head_bytes, unpack = self._view, HEAD.size, HEAD.unpack_from
         length: int
@@ -109,7 +109,7 @@ class FrameReader:
         return offset
 
     def _chunk(self, lane: _Lane, kind: int, chunk: memoryview, messages: list[tuple[bool, bytes]]) -> bool:
-        """A part of a longer message; False if it cannot be one."""
+        """Add a chunk to a long message. Return False if the chunk is invalid."""
         packed = kind & PACKED != 0
         content = lane.content
         if content is None:

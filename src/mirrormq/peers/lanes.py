@@ -1,9 +1,9 @@
-"""What waits to be sent to one peer: heartbeat first, then the urgent lane, then the bulk lane.
+"""Send lanes of one peer: heartbeat first, then the urgent lane, then the bulk lane.
 
-Small messages become a frame at once; a long one keeps its payload whole and is cut when its turn comes, so
-that an urgent message never waits for more than what has been taken already. Each lane keeps its order.
-Urgent messages go first without measure: the lane is for elections, acknowledgements and the like, and
-whoever fills it with bulk starves his own.
+A small message becomes a frame at once. A long message keeps its payload whole and is split when its turn
+comes. An urgent message therefore never waits for more than the chunks already taken. Each lane keeps its
+order. Urgent messages have absolute priority: the lane is for elections, acknowledgements and similar
+messages. A caller that fills it with bulk data starves its own bulk lane.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ Piece = bytes | memoryview
 
 
 class MessageTooLargeError(ValueError):
-    """A message over `MESSAGE_BYTES_MAX`: the caller has to cut it."""
+    """Error for a message over `MESSAGE_BYTES_MAX`: the caller has to split it."""
 
 
 class _Long:
-    """A message of several chunks, and how much of it has been taken."""
+    """Message of several chunks, with the offset up to which it was taken."""
 
     __slots__ = ("kind", "offset", "payload")
 
@@ -36,7 +36,7 @@ class Lanes:
 
     def __init__(self) -> None:
         self.queued_bytes = 0
-        """All that waits, with its frames' heads."""
+        """Bytes of all waiting messages, including frame heads."""
         self._urgent: deque[bytes | _Long] = deque()
         self._bulk: deque[bytes | _Long] = deque()
         self._heartbeat = False
@@ -59,13 +59,14 @@ class Lanes:
         self.queued_bytes += size + HEAD.size * -(-size // peer_limits.CHUNK_BYTES)
 
     def put_heartbeat(self) -> None:
-        """Queue a heartbeat; one that waits already is enough."""
+        """Queue a heartbeat, unless one waits already."""
         self._heartbeat = True
 
     def take(self, bytes_max: int) -> list[Piece]:
-        """The next pieces of the stream: `bytes_max` bytes, and at most one chunk more."""
+        """Return the next pieces of the stream: `bytes_max` bytes, and at most one chunk more."""
         pieces: list[Piece] = []
         if self._heartbeat:
+            # The heartbeat goes first: full lanes must not make this node look dead to its peer.
             pieces.append(HEARTBEAT_FRAME)
             self._heartbeat = False
         taken = _take(self._urgent, bytes_max, pieces)
@@ -78,16 +79,16 @@ class Lanes:
 def _take(lane: deque[bytes | _Long], bytes_max: int, pieces: list[Piece]) -> int:
     taken = 0
     while lane and taken < bytes_max:
-        first = lane[0]
-        if isinstance(first, bytes):
+        head_item = lane[0]
+        if isinstance(head_item, bytes):
             lane.popleft()
-            pieces.append(first)
-            taken += len(first)
+            pieces.append(head_item)
+            taken += len(head_item)
             continue
-        chunk = first.payload[first.offset : first.offset + peer_limits.CHUNK_BYTES]
-        first.offset += len(chunk)
-        last = first.offset == len(first.payload)
-        pieces.append(HEAD.pack(len(chunk), first.kind if last else first.kind | MORE))
+        chunk = head_item.payload[head_item.offset : head_item.offset + peer_limits.CHUNK_BYTES]
+        head_item.offset += len(chunk)
+        last = head_item.offset == len(head_item.payload)
+        pieces.append(HEAD.pack(len(chunk), head_item.kind if last else head_item.kind | MORE))
         pieces.append(chunk)
         taken += HEAD.size + len(chunk)
         if last:
@@ -96,7 +97,7 @@ def _take(lane: deque[bytes | _Long], bytes_max: int, pieces: list[Piece]) -> in
 
 
 def joined(pieces: list[Piece]) -> list[Piece]:
-    """The same bytes in few pieces: runs of small ones are joined, large ones are not copied."""
+    """Return the same bytes in few pieces: runs of small pieces are joined, large ones are not copied."""
     result: list[Piece] = []
     small: list[Piece] = []
     for piece in pieces:

@@ -1,28 +1,27 @@
-"""Who is at the other end: two nodes prove to each other that they know the cookie, and never send it.
+"""Peer handshake: two nodes prove to each other that they know the cookie, without sending it.
 
-    dialler                                   acceptor
-      HELLO name, wanted name, cluster, nonce  →
-                                               ←  HELLO name, wanted name, cluster, nonce
-      PROOF HMAC(cookie, "dialler", hellos)    →
-                                               ←  PROOF HMAC(cookie, "acceptor", hellos)
+    dialler                                     acceptor
+    HELLO name, wanted name, cluster, nonce  →
+                                             ←  HELLO name, wanted name, cluster, nonce
+    PROOF HMAC(cookie, "dialler", hellos)    →
+                                             ←  PROOF HMAC(cookie, "acceptor", hellos)
 
-Both proofs are HMAC-SHA256 over the role of their sender and over *both* hellos as they went over the
-wire: versions, names, clusters and nonces. From this follows:
+Both proofs are HMAC-SHA256 over the role of their sender and over *both* hellos as sent on the wire:
+versions, names, clusters and nonces. Consequences:
 
-- A replay fails, because the nonce of the side that checks is new each time.
-- A reflection fails, because a proof of one role is not one of the other; a nonce or a name that comes
-  back to its sender is refused besides.
-- Nobody can change a hello on the way: the two sides would prove different things.
-- The dialler proves first. A stranger who connects learns a name and a nonce, and nothing that the
-  cookie went into, so there is nothing to try guesses on.
+- A replay fails, because the nonce of the verifying side is new each time.
+- A reflection fails, because a proof of one role is not valid for the other. A nonce or a name that comes
+  back to its sender is refused as well.
+- A hello cannot be changed in transit: the two sides would prove different things.
+- The dialler proves first. A stranger who connects learns a name and a nonce, and nothing derived from the
+  cookie. An offline attack on the cookie has no data to work with.
 
-What it does not give: secrecy or integrity of what follows. Somebody who can change packets between two
-nodes can wait for the handshake to end. Where the network is not trusted, the link runs in TLS.
+The handshake does not give secrecy or integrity of later messages. An attacker who can change packets
+between two nodes can wait for the handshake to end. On an untrusted network the link runs in TLS.
 
-Every message is bounded (a length of two bytes, at most `HANDSHAKE_MESSAGE_BYTES_MAX`), and the first
-bytes of anything that is not this protocol are refused on sight. A refusal is one short sentence.
-
-An empty cluster id says "of no cluster yet" and agrees with every other.
+Every message is bounded (a length of two bytes, at most `HANDSHAKE_MESSAGE_BYTES_MAX`). The first bytes of
+any other protocol are refused at once. A refusal is one short sentence. An empty cluster id means "of no
+cluster yet" and matches every other.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _LABEL = b"mirrormq interlink"
 
 
 class PeerRole(enum.Enum):
-    """Which side of a connection a node is."""
+    """Side of a connection: the node that dialled, or the one that accepted."""
 
     DIALLER = b"dialler"
     ACCEPTOR = b"acceptor"
@@ -56,12 +55,12 @@ class PeerRole(enum.Enum):
 
 
 class PeerIdentity(NamedTuple):
-    """What a node says of itself."""
+    """Identity that a node announces."""
 
     name: str
     cluster_id: str = ""
     statement: bytes = b""
-    """Its durable state, encoded by the user of the links; empty: it states none."""
+    """Durable state of the node, encoded by the user of the links; empty if it states none."""
 
 
 class _Hello(msgspec.Struct, array_like=True, frozen=True):
@@ -73,23 +72,23 @@ class _Hello(msgspec.Struct, array_like=True, frozen=True):
 
 
 class HandshakeRefused(Exception):
-    """Why the other side is not let in; the text may be sent to it."""
+    """Refusal of the other side; the text may be sent to it."""
 
 
 _decode_hello = msgspec.msgpack.Decoder(_Hello).decode
 
 
 def no_objection(peer: PeerIdentity) -> str | None:
-    """Lets everybody in who has proved to know the cookie."""
+    """Accept every peer that has proved to know the cookie."""
     return None
 
 
 class PeerHandshake:
-    """One side of one handshake. Bytes in, bytes out; `established` or `refusal` says how it ended.
+    """One side of one handshake: bytes in, bytes out. `established` or `refusal` tells how it ended.
 
     `nonce` must be `NONCE_BYTES` of fresh randomness. `expected` is the name that the dialler dials.
-    `admit` is asked at the last moment before this side commits itself (the dialler before its proof,
-    the acceptor before its own, when the peer's holds) and may object with a reason.
+    `admit` is called at the last moment before this side commits itself: by the dialler before its proof,
+    by the acceptor before its own, after the peer's proof was verified. It may object with a reason.
     """
 
     def __init__(
@@ -107,31 +106,32 @@ class PeerHandshake:
             raise ValueError("a node's name or its cluster's id is too long")
         self.role = role
         self.peer: PeerIdentity | None = None
-        """What the other side says it is; to be believed when `established`."""
+        """Identity that the other side announces; authenticated once `established`."""
         self.established = False
         self.refusal: str | None = None
         self.refused_by_peer = False
         self.session_id = b""
-        """The name that both sides give to this session."""
+        """Identifier of this session on both sides."""
         self.rest = b""
-        """What came after the handshake."""
+        """Bytes received after the handshake."""
         self._me, self._cookie, self._nonce, self._admit = me, cookie, nonce, admit
         self._expected = expected
         self._input = b""
         self._my_hello = self._peer_hello = b""
 
     def start(self) -> bytes:
-        """What to send first: the dialler's hello."""
+        """Return the first bytes to send: the dialler's hello."""
         return self._hello(self._expected) if self.role is PeerRole.DIALLER else b""
 
     def receive(self, data: bytes) -> bytes:
-        """Bytes from the other side; returns what to send. Not to be called after the end."""
-        answer = b""
+        """Process bytes from the other side and return the bytes to send. Not to be called after the end."""
+        reply = b""
+        # Keep one message at most: a peer that has not authenticated must not make this node buffer more.
         self._input += data[: peer_limits.HANDSHAKE_MESSAGE_BYTES_MAX + _HEAD.size]
         beyond = data[peer_limits.HANDSHAKE_MESSAGE_BYTES_MAX + _HEAD.size :]
         try:
             while not self.established and (message := self._next_message()) is not None:
-                answer += self._answer(*message)
+                reply += self._process(*message)
             if self.established:
                 self.rest, self._input = self._input + beyond, b""
             elif beyond:
@@ -139,11 +139,11 @@ class PeerHandshake:
         except HandshakeRefused as refused:
             self.refusal = str(refused)
             self._input = b""
-            return b"" if self.refused_by_peer else answer + _framed(_REFUSAL, self.refusal.encode())
-        return answer
+            return b"" if self.refused_by_peer else reply + _framed(_REFUSAL, self.refusal.encode())
+        return reply
 
     def _next_message(self) -> tuple[int, bytes] | None:
-        """The next whole message; what cannot become one is refused as early as it shows."""
+        """Return the next complete message. Input that cannot become one is refused as early as possible."""
         if len(self._input) < _HEAD.size:
             return None
         length, kind = _HEAD.unpack_from(self._input)
@@ -155,7 +155,7 @@ class PeerHandshake:
         body, self._input = self._input[_HEAD.size : end], self._input[end:]
         return kind, body
 
-    def _answer(self, kind: int, body: bytes) -> bytes:
+    def _process(self, kind: int, body: bytes) -> bytes:
         if kind == _REFUSAL:
             self.refused_by_peer = True
             raise HandshakeRefused(body[: peer_limits.REFUSAL_BYTES_MAX].decode("ascii", "replace"))
@@ -177,21 +177,21 @@ class PeerHandshake:
         self._peer_hello = body
         if self.role is PeerRole.ACCEPTOR:
             return self._hello(hello.name)
-        self._object()
+        self._check_admission()
         return _framed(_PROOF, self._proof(self.role))
 
     def _on_proof(self, body: bytes) -> bytes:
         if not hmac.compare_digest(body, self._proof(self.role.other)):
             raise HandshakeRefused("the cookies differ")
-        answer = b""
+        reply = b""
         if self.role is PeerRole.ACCEPTOR:
-            self._object()
-            answer = _framed(_PROOF, self._proof(self.role))
+            self._check_admission()
+            reply = _framed(_PROOF, self._proof(self.role))
         self.established = True
         self.session_id = self._keyed(b"session")[:8]
-        return answer
+        return reply
 
-    def _object(self) -> None:
+    def _check_admission(self) -> None:
         assert self.peer is not None
         if (objection := self._admit(self.peer)) is not None:
             raise HandshakeRefused(objection)

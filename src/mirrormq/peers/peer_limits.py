@@ -1,86 +1,88 @@
-"""The sizes and times of links between nodes, each with the reason for its number."""
+"""Sizes and timeouts of links between nodes, each with the reason for its value."""
 
 from __future__ import annotations
 
 PROTOCOL_VERSION = 1
-"""Grows when two nodes of different versions could misunderstand each other."""
+"""Version of the link protocol. Grows when two nodes of different versions could misunderstand each other."""
 
 NONCE_BYTES = 32
-"""As many random bytes as a proof has: neither is the weaker part."""
+"""Size of a nonce: as many random bytes as a proof has, so that neither is the weaker part."""
 
 HANDSHAKE_MESSAGE_BYTES_MAX = 1024
-"""Two names and a cluster id of at most 255 bytes each, a nonce, and some room. All that a stranger can
-make us keep."""
+"""Maximum handshake message: two names and a cluster id of at most 255 bytes each, a nonce, and some room.
+An unauthenticated peer can make a node keep no more than this."""
 
 STATEMENT_BYTES_MAX = 400
-"""A name and six numbers: a handshake message has room for it beside two names and a nonce."""
+"""Maximum statement: a name and six numbers fit. A handshake message has room for it beside two names and
+a nonce."""
 
 NAME_BYTES_MAX = 255
-"""Of a node's name or a cluster's id: host names have at most 253."""
+"""Maximum length of a node's name or a cluster's id: host names have at most 253 bytes."""
 
 REFUSAL_BYTES_MAX = 120
-"""One short sentence."""
+"""Maximum length of a refusal: one short sentence."""
 
 HANDSHAKE_TIMEOUT_S = 5.0
-"""Two round trips, beside a node whose loop may be blocked for a second and a half."""
+"""Seconds for two round trips, with a peer whose loop may be blocked for a second and a half."""
 
 PENDING_HANDSHAKES_MAX = 64
-"""Accepted sockets that have not proved anything yet. The largest clusters have a few dozen nodes; past
-this the oldest is dropped, so that a flood of strangers cannot keep a node out."""
+"""Maximum accepted sockets without a proof. The largest clusters have a few dozen nodes. Beyond this the
+node drops the oldest one, so that a flood of connections cannot lock out a peer."""
 
 REFUSALS_LOGGED_MAX = 20
 REFUSALS_LOGGED_WINDOW_S = 10.0
-"""Log lines that strangers can cause in a time: enough to see who knocks, too few to fill a disk."""
+"""Log lines per window that unauthenticated peers can cause: enough to identify them, too few to fill a
+disk."""
 
 CHUNK_BYTES = 128 * 1024
-"""Longer messages are cut into pieces of this size. Small enough that an urgent message waits for a
-millisecond or so of a fast network, large enough that the work per piece does not show."""
+"""Size of the chunks of longer messages. Small enough that an urgent message waits for about a millisecond
+of a fast network, large enough that the work per chunk is negligible."""
 
 CHUNK_BYTES_MIN = 4 * 1024
-"""The smallest piece that may be followed by another: bounds the number of pieces of a message."""
+"""Smallest chunk that may be followed by another: bounds the number of chunks of a message."""
 
 READ_BUFFER_BYTES = 512 * 1024
-"""Read from a peer at once; at least one whole frame, and a few so that reads are few."""
+"""Bytes read from a peer at once: at least one whole frame, and several so that reads are few."""
 
 MESSAGE_BYTES_MAX = 512 * 1024 * 1024
-"""The largest message between nodes: four of the largest that a client may publish (128 MiB)."""
+"""Largest message between nodes: four of the largest that a client may publish (128 MiB)."""
 
 WRITE_BYTES_PER_TURN = 512 * 1024
-"""What is given to the transport at once, and what may wait in it. All else waits in the lanes, where an
-urgent message can still overtake it."""
+"""Bytes passed to the transport at once, and bytes that may wait in it. The rest waits in the lanes, where
+an urgent message can still overtake it."""
 
 UNSENT_BYTES_MAX = 512 * 1024
-"""What the kernel may hold of ours beyond what it has put on the network, for the same reason. Without it
-Linux takes up to 4 MiB."""
+"""Unsent bytes that the kernel may hold, so that urgent messages can overtake the rest. Without this limit
+Linux accepts up to 4 MiB."""
 
 KERNEL_READ_BYTES_MAX = 1024 * 1024
-"""What the kernel may hold for us to read (Linux doubles it). Left alone, it grew to 30 MiB on loopback, and
-an urgent message beside a 100 MiB one took 80 ms there and back instead of 25. A network of 10 Gbit/s
-with a round trip of 0.8 ms is still used fully."""
+"""Unread bytes that the kernel may hold (Linux doubles the value). Without a limit it grew to 30 MiB on
+loopback. An urgent message beside a 100 MiB one then took 80 ms there and back instead of 25 ms. A network
+of 10 Gbit/s with a round trip of 0.8 ms is still used fully."""
 
 CONGESTED_BYTES = 16 * 1024 * 1024
-"""When more than this waits for a peer, callers should slow down: a tenth of a second of a 1 Gbit/s network
-and far more than the batches that are normally on their way."""
+"""Waiting bytes beyond which callers should slow down: a tenth of a second of a 1 Gbit/s network, and far
+more than the batches that are normally in transit."""
 
 RELIEVED_BYTES = CONGESTED_BYTES // 2
-"""When no more than this waits, a congested link is free again."""
+"""Waiting bytes at which a congested link is free again."""
 
 QUEUED_BYTES_MAX = 1024 * 1024 * 1024
-"""When callers do not slow down, the link is ended here, aloud, before the node's memory is. Twice the
-largest message, so that one of them can always be sent."""
+"""Waiting bytes at which the link is closed, if callers do not slow down, before the node runs out of
+memory. Twice the largest message, so that one of them can always be sent."""
 
 UNJOINED_BYTES_MIN = 16 * 1024
-"""From this size on, pieces go to the socket as they are; smaller ones are joined first."""
+"""Size from which pieces go to the socket unchanged; smaller ones are joined first."""
 
 DIAL_TIMEOUT_S = 2.0
-"""How long a connection attempt may take. A kernel repeats a lost SYN after one second."""
+"""Seconds for a connection attempt. A kernel repeats a lost SYN after one second."""
 
 BACKOFF_FIRST_S = 0.1
 BACKOFF_MAX_S = 2.0
-"""Pauses between attempts to dial: quick after a restart, and a healed network is noticed in seconds."""
+"""Pauses between dial attempts: short after a restart, and a healed network is noticed within seconds."""
 
 STEADY_LINK_S = 5.0
-"""A link that lived this long was a good one: the next pause starts small again."""
+"""Age from which a link counts as stable: the next pause is short again."""
 
 CLOSE_FLUSH_TIMEOUT_S = 1.0
-"""How long the last bytes of a stopping node may take to leave."""
+"""Seconds for the last bytes of a stopping node to leave."""

@@ -1,1 +1,1 @@
-"""Queues: what is ready, what is out with consumers, who gets the next message. Pure."""
+"""Queues: ready messages, unacknowledged messages, and the turn order of consumers. Pure."""

@@ -1,13 +1,13 @@
-"""Publishers that wait until what they published is safe.
+"""Confirm tracker: publishes of one queue that wait until they are safe.
 
-What safe means depends on the queue and the message:
+The condition depends on the queue and the message:
 
-    queue on one node      transient: as soon as it is there        persistent and durable: after the flush
-    mirrored queue         transient: every mirror that counts      persistent and durable: every disk
+    queue on one node      transient: at once                       persistent and durable: after the flush
+    mirrored queue         transient: every synchronised mirror     persistent and durable: every disk
                            has received it                          has it
 
-In a mirrored queue a publish has become an operation with a number, and the ring says up to which number
-either has come true. Both grow, so those who wait stand in line.
+In a mirrored queue a publish becomes a numbered operation, and the ring reports up to which operation
+either condition holds. Both numbers only grow, so that waiting publishes form a FIFO.
 """
 
 from __future__ import annotations
@@ -25,79 +25,77 @@ class WaitingConfirms(NamedTuple):
     """Publishes that wait for the ring."""
 
     operation: int
-    """The last operation that they became."""
+    """Last operation that the publishes became."""
     publisher: Publisher
     first: int
-    """The publisher's number of the first one …"""
+    """Number that the publisher gave its first publish."""
     last: int
     origin: PublishOrigin
-    """… and the one that its node gave it."""
+    """Publishing node, and the number that it gave the first publish."""
     messages: Sequence[Message] = ()
-    """What is waited for, if it was published by this node's clients to an earlier master and had arrived:
-    where it is in the ring's history, if at all, cannot be told."""
+    """Messages that wait, if clients of this node published them to an earlier master and they had
+    arrived. Their operation in the ring, if any, is unknown."""
 
 
 class NullPublisher:
-    """A publisher that does not want to know."""
+    """Null object: ignores confirms and refusals."""
 
-    def confirmed(self, first: int, last: int) -> None:
-        """So it is safe."""
+    def confirmed(self, first: int, last: int) -> None: ...
 
-    def refused(self, number: int) -> None:
-        """So it is not."""
+    def refused(self, number: int) -> None: ...
 
 
 NOBODY = NullPublisher()
 
 
 class ConfirmTracker:
-    """Those who wait, for one queue."""
+    """Waiting publishes of one queue."""
 
     def __init__(self, awaits_flush: Callable[[], None]) -> None:
         self._awaits_flush = awaits_flush
-        """Asks for `flushed` after the next group commit."""
+        """Requests a call of `flushed` after the next group commit."""
         self._unflushed: list[tuple[Publisher, int, int]] = []
         self._unreceived: deque[WaitingConfirms] = deque()
         self._undurable: deque[WaitingConfirms] = deque()
         self._outside: list[Callable[[], None]] = []
-        """Publishers that wait for room, because too much of what was published is not safe yet."""
+        """Publishers that wait for room, because too many publishes are unconfirmed."""
 
     def when_room(self, go_on: Callable[[], None]) -> None:
-        """Call this when less is unsafe."""
+        """Call `go_on` when fewer publishes are unconfirmed."""
         self._outside.append(go_on)
 
     def resume_publishers(self) -> None:
-        """There is room."""
+        """Resume the publishers that wait for room."""
         if self._outside:
             outside, self._outside = self._outside, []
             for go_on in outside:
                 go_on()
 
     def after_flush(self, publisher: Publisher, first: int, last: int) -> None:
-        """Confirm when what is written now is on this node's disk."""
+        """Confirm when everything written so far is on this node's disk."""
         if not self._unflushed:
             self._awaits_flush()
         self._unflushed.append((publisher, first, last))
 
     def after_replication(self, waiting: WaitingConfirms, *, durable: bool) -> None:
-        """Confirm when the ring has come that far."""
+        """Confirm when the ring has completed the operation."""
         (self._undurable if durable else self._unreceived).append(waiting)
 
     def flushed(self) -> None:
-        """Everything written so far is on this node's disk."""
+        """Confirm publishes after a flush: everything written so far is on this node's disk."""
         waiting, self._unflushed = self._unflushed, []
         for publisher, first, last in waiting:
             publisher.confirmed(first, last)
 
     def completed(self, received: int, durable: int) -> None:
-        """How far the ring has come."""
+        """Confirm publishes up to the operations that the ring has received and made durable."""
         for line, mark in ((self._unreceived, received), (self._undurable, durable)):
             while line and line[0].operation <= mark:
                 waiting = line.popleft()
                 waiting.publisher.confirmed(waiting.first, waiting.last)
 
     def alone(self) -> None:
-        """There is no ring any more: what waited for other disks waits for this one."""
+        """Wait for this node's disk only, because the queue no longer has a ring."""
         undurable, self._undurable = self._undurable, deque()
         for waiting in undurable:
             self.after_flush(waiting.publisher, waiting.first, waiting.last)
@@ -105,7 +103,7 @@ class ConfirmTracker:
         self.resume_publishers()
 
     def forget(self) -> None:
-        """The queue is deleted: nobody needs to wait for what nobody will get."""
+        """Confirm everything: the queue is deleted."""
         self.flushed()
         self._confirm(self._unreceived)
         self._confirm(self._undurable)
@@ -117,9 +115,9 @@ class ConfirmTracker:
             waiting.publisher.confirmed(waiting.first, waiting.last)
 
     def take_all(self) -> list[WaitingConfirms]:
-        """Another node is the queue's master now: those who wait for the ring wait for it there."""
-        found = [*self._unreceived, *self._undurable]
+        """Return and remove the publishes that wait for the ring: another node is now the queue's master."""
+        waiting = [*self._unreceived, *self._undurable]
         self._unreceived.clear()
         self._undurable.clear()
         self.resume_publishers()
-        return found
+        return waiting

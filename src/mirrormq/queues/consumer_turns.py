@@ -1,9 +1,9 @@
-"""Whose turn it is: the consumers of one queue.
+"""Turn order of a queue's consumers.
 
-A consumer that cannot take a message now (its prefetch is used up, its socket is full) leaves the
-turn order until its channel says that there is room again; so choosing never walks over the idle.
-Higher consumer priorities come first, equals take turns, and with a single active consumer the
-others wait until the active one is gone.
+A consumer that cannot accept a message (no prefetch credit, full socket) leaves the turn order until its
+channel reports credit again. The selection therefore never visits idle consumers. Higher consumer
+priorities come first, and equal ones take turns. With a single active consumer the others wait until it is
+gone.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from mirrormq.queues.message import Message
 
 
 class ConsumerDescription(NamedTuple):
-    """A consumer as listings show it, on whatever node they are asked for."""
+    """Description of a consumer for listings, on any node."""
 
     tag: str
     node: str
-    """Where its client is connected."""
+    """Node to which the client is connected."""
     channel_pid: str
     connection_name: str
     channel_number: int
@@ -30,56 +30,56 @@ class ConsumerDescription(NamedTuple):
     ack_required: bool
     exclusive: bool
     arguments: bytes
-    """A field table with its length, as on the wire."""
+    """Field table with its length, as on the wire."""
 
     @property
     def channel_name(self) -> str:
-        """What operators call the channel."""
+        """Name of the channel, as operators see it."""
         return f"{self.connection_name} ({self.channel_number})"
 
 
 class QueueConsumer(Protocol):
-    """What a queue knows of a consumer; channels implement it."""
+    """Interface of a consumer for its queue; channels implement it."""
 
     priority: int
     exclusive: bool
     no_ack: bool
     waiting: bool
-    """Out of the turn order until it has room again."""
+    """Out of the turn order until the consumer has credit again."""
 
     def room(self) -> int:
-        """How many messages it can take now."""
+        """Return the number of messages that the consumer can accept now."""
 
     def deliver(self, messages: list[Message]) -> None:
-        """Hand over messages, at most `room` of them."""
+        """Deliver messages, at most `room` of them."""
 
     def cancelled(self) -> None:
-        """The queue is gone."""
+        """React to the deletion of the queue."""
 
     def activated(self, active: bool) -> None:
-        """It became the single active consumer, or ceased to be."""
+        """React to becoming, or ceasing to be, the single active consumer."""
 
     def describe(self) -> ConsumerDescription:
-        """Who it is."""
+        """Return the description for listings."""
 
 
 class ConsumerTurns:
-    """The consumers of one queue in turn order."""
+    """Consumers of one queue in turn order."""
 
     def __init__(self, single_active: bool) -> None:
         self.single_active = single_active
         self.active: QueueConsumer | None = None
-        """The single active consumer, where that is asked for."""
+        """Single active consumer, if the queue has that mode."""
         self.all: dict[QueueConsumer, None] = {}
         """Every consumer, oldest first."""
         self._members: dict[int, OrderedDict[QueueConsumer, None]] = {}
-        """The same by priority."""
+        """Every consumer by priority, oldest first."""
         self._turns: dict[int, OrderedDict[QueueConsumer, None]] = {}
-        """Those that have room as far as is known, by priority, in turn order."""
+        """Consumers that probably have credit, by priority, in turn order."""
         self._priorities: list[int] = []
 
     def add(self, consumer: QueueConsumer) -> None:
-        """A new consumer takes the last turn of its priority."""
+        """Add a consumer at the end of the turn order of its priority."""
         self.all[consumer] = None
         if consumer.priority not in self._turns:
             self._turns[consumer.priority] = OrderedDict()
@@ -91,7 +91,7 @@ class ConsumerTurns:
             self._activate(consumer)
 
     def remove(self, consumer: QueueConsumer) -> None:
-        """A consumer goes; the oldest of the rest becomes the active one if it was that."""
+        """Remove a consumer. If it was the single active one, activate the oldest of the highest priority."""
         del self.all[consumer]
         priority = consumer.priority
         self._turns[priority].pop(consumer, None)
@@ -109,12 +109,12 @@ class ConsumerTurns:
         consumer.activated(True)
 
     def ready_again(self, consumer: QueueConsumer) -> None:
-        """A waiting consumer has room."""
+        """Put a waiting consumer back into the turn order."""
         consumer.waiting = False
         self._turns[consumer.priority][consumer] = None
 
     def next(self) -> tuple[QueueConsumer, int] | None:
-        """The consumer to serve, and how many messages it may get before the next one's turn."""
+        """Return the consumer to serve, and how many messages it may get before the next consumer's turn."""
         if self.single_active:
             return self._next_active()
         for priority in self._priorities:
@@ -123,6 +123,8 @@ class ConsumerTurns:
                 consumer = next(iter(turns))
                 room = consumer.room()
                 if room > 0:
+                    # A single consumer takes a whole batch; several take turns message by message, as in
+                    # RabbitMQ.
                     if len(turns) == 1:
                         return consumer, room
                     turns.move_to_end(consumer)

@@ -1,4 +1,5 @@
-"""The part of a Queue that keeps presented messages once (`queues.producers`), and refuses some when full."""
+"""Deduplication of publishes with a publish id (`queues.publish_ids`), and refusal of publishes by a full
+queue."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Deduplication:
-    """What a Queue does with publishes that are not simply appended."""
+    """Part of a Queue that handles publishes that are not simply appended."""
 
     def _publish_deduplicated(  # type: ignore[misc]
         self: Queue,
@@ -23,16 +24,16 @@ class Deduplication:
         first: int,
         origin: PublishOrigin | None,
     ) -> None:
-        """Messages of which all are presented: those that are known are confirmed and not kept."""
-        at = 0
-        for is_new, group in groupby(_news(messages, self.producers), key=lambda pair: pair[0]):
+        """Publish messages that all have a publish id. Known ones are confirmed and not stored."""
+        offset = 0
+        for is_new, group in groupby(_with_novelty(messages, self.producers), key=lambda pair: pair[0]):
             part = [message for _, message in group]
-            its_origin = origin and PublishOrigin(origin.producer, origin.first_number + at)
+            its_origin = origin and PublishOrigin(origin.producer, origin.first_number + offset)
             if is_new:
-                self._publish_new(part, publisher, first + at, its_origin)
+                self._publish_new(part, publisher, first + offset, its_origin)
             else:
-                self._confirm_repeated(part, publisher, first + at, its_origin)
-            at += len(part)
+                self._confirm_repeated(part, publisher, first + offset, its_origin)
+            offset += len(part)
 
     def _confirm_repeated(  # type: ignore[misc]
         self: Queue,
@@ -41,8 +42,8 @@ class Deduplication:
         first: int,
         origin: PublishOrigin | None,
     ) -> None:
-        """The queue has had these; when that is safe, so are they. If this node's own clients wait for it,
-        the next master can be asked again."""
+        """Confirm repeated messages as soon as the stored ones are safe. If clients of this node wait,
+        keep the messages, so that the next master can be asked again."""
         if publisher is None:
             return
         if self.mirrored is not None and origin is None:
@@ -53,10 +54,10 @@ class Deduplication:
         self._confirm_later(publisher, first, first + len(messages) - 1, persistent, origin, kept)
 
     def _remember(self: Queue, messages: list[Message]) -> None:  # type: ignore[misc]
-        """Presented messages are kept."""
-        gone = self.producers.heard(highest_of(messages), self._clock.now_ms)
-        if gone:
-            self.backing.forget_producers(gone)
+        """Record the publish ids of stored messages."""
+        forgotten = self.producers.heard(highest_of(messages), self._clock.now_ms)
+        if forgotten:
+            self.backing.forget_producers(forgotten)
 
     def _publish_each_if_room(  # type: ignore[misc]
         self: Queue,
@@ -74,6 +75,7 @@ class Deduplication:
     ) -> None:
         producer_ids = message.envelope.producer_ids
         stopped = producer_ids is not None and self._gate.stops(producer_ids)
+        # Deliver first: messages that a consumer can take at once do not count against the limit.
         while not stopped and self._is_full_for(message) and self.pump():
             pass
         if not stopped and not self._is_full_for(message):
@@ -92,15 +94,15 @@ class Deduplication:
         return self.settings.exceeded(backing.ready_count + 1, backing.ready_bytes + message.body_size)
 
 
-def _news(messages: list[Message], known: dict[str, int]) -> list[tuple[bool, Message]]:
-    """Each message, and whether it is new."""
+def _with_novelty(messages: list[Message], known: dict[str, int]) -> list[tuple[bool, Message]]:
+    """Return each message with whether it is new."""
     highest: dict[str, int] = {}
-    found = []
+    result = []
     for message in messages:
         assert message.envelope.producer_ids is not None
         name, number = message.envelope.producer_ids
         is_new = number > highest.get(name, known.get(name, -1))
         if is_new:
             highest[name] = number
-        found.append((is_new, message))
-    return found
+        result.append((is_new, message))
+    return result

@@ -1,4 +1,4 @@
-"""Reads of a message what queues and routes must know, and nothing else."""
+"""Envelope of a message: parses the fields that queues and routes need, and nothing else."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from mirrormq.wire.content import properties_of as properties_of
 from mirrormq.wire.properties import scan_properties
 
 PUBLISH_IDS_SIZE = 6
-"""Class and method ids and the reserved short of basic.publish."""
+"""Size of class and method ids and the reserved short of basic.publish."""
 
 EXPIRATION_MS_MAX = 10 * 365 * 86_400_000
-"""The longest lifetime that RabbitMQ accepts: ten years."""
+"""Longest expiration that RabbitMQ accepts: ten years."""
 
 _NUMBER = re.compile(rb"[+-]?[0-9]+")
 
 
 class ExpirationInvalid(ValueError):
-    """The expiration property is not a number of milliseconds in range; says why in RabbitMQ's words."""
+    """Error for an expiration property that is not a number of milliseconds in range; text in RabbitMQ's
+    words."""
 
 
 def make_envelope(publish: bytes, properties: bytes) -> Envelope:
-    """Take apart a basic.publish payload and the properties behind it.
+    """Parse a basic.publish payload and the properties.
 
-    Raises ExpirationInvalid, FrameSyntaxError for properties that end early, IndexError never: the
-    method's decoder has seen the payload before.
+    Raise ExpirationInvalid, or FrameSyntaxError for truncated properties. IndexError cannot occur: the
+    method's decoder has verified the payload before.
     """
     exchange_end = PUBLISH_IDS_SIZE + 1 + publish[PUBLISH_IDS_SIZE]
     key_end = exchange_end + 1 + publish[exchange_end]
@@ -44,14 +45,14 @@ def make_envelope(publish: bytes, properties: bytes) -> Envelope:
 
 
 def address_of(publish: bytes) -> tuple[bytes, bytes]:
-    """Exchange and routing key of a basic.publish payload."""
+    """Return exchange and routing key of a basic.publish payload."""
     exchange_end = PUBLISH_IDS_SIZE + 1 + publish[PUBLISH_IDS_SIZE]
     key_end = exchange_end + 1 + publish[exchange_end]
     return publish[PUBLISH_IDS_SIZE + 1 : exchange_end], publish[exchange_end + 1 : key_end]
 
 
 def parse_expiration(text: bytes) -> int:
-    """The expiration property in milliseconds."""
+    """Return the expiration property in milliseconds."""
     shown = text.decode("utf-8", "surrogateescape")
     number = _NUMBER.match(text)
     if number is None:

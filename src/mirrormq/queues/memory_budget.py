@@ -1,10 +1,10 @@
-"""What all queues of a node may together keep in memory."""
+"""Memory budget for message contents of all queues of a node."""
 
 from __future__ import annotations
 
 
 class MemoryBudget:
-    """How many bytes of message content the node keeps in memory, over all queues."""
+    """Bytes of message contents that the node keeps in memory, over all queues."""
 
     __slots__ = ("limit_bytes", "used_bytes")
 

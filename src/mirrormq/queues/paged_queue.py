@@ -1,5 +1,4 @@
-"""The ordinary BackingQueue: pages (`queues.pages`) that can lend (`queues.leased_pages`) and be published
-to."""
+"""Ordinary BackingQueue: pages (`queues.pages`) with leases (`queues.leased_pages`) and publishes."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from mirrormq.queues.publish_ids import highest_of
 
 
 class PagedQueue(LeasablePages):
-    """A BackingQueue over one QueueStore."""
+    """BackingQueue over one QueueStore."""
 
     def recover(self, sequences: Sequence[int], total_bytes: int) -> None:
         """Start with a backlog that is already in the store."""
@@ -22,7 +21,7 @@ class PagedQueue(LeasablePages):
         self.ready_bytes += total_bytes
 
     def publish(self, messages: Sequence[Message]) -> None:
-        """Number the messages and append them."""
+        """Assign sequences to the messages and append them."""
         sequence = self.next_sequence
         for message in messages:
             message.sequence = sequence
@@ -31,7 +30,7 @@ class PagedQueue(LeasablePages):
         self.accept(messages)
 
     def accept(self, messages: Sequence[Message]) -> None:
-        """Append messages that have their numbers."""
+        """Append messages that have their sequences."""
         if self._durable:
             persistent = [message for message in messages if message.envelope.persistent]
             if persistent:
@@ -44,6 +43,8 @@ class PagedQueue(LeasablePages):
         total_bytes = sum([message.body_size for message in messages])
         self.ready_count += len(messages)
         self.ready_bytes += total_bytes
+        # Behind paged messages new ones are paged too: messages in memory are delivered first and would
+        # overtake.
         if self._paged_count or self._is_full(messages[-1].position > 0):
             self._page_out(messages, total_bytes)
         else:
@@ -51,25 +52,25 @@ class PagedQueue(LeasablePages):
             self._hot(total_bytes, len(messages))
 
     def peek(self) -> Message | None:
-        """The next message, left where it is."""
+        """Return the next message without removing it."""
         while not self._head and self._paged_count:
             self._page_in()
         return self._head[0] if self._head else None
 
     def take_expired(self, now_ms: int, limit: int) -> list[Message]:
-        """Take what has expired at the head."""
+        """Remove and return expired messages at the head."""
         expired: list[Message] = []
         while len(expired) < limit and NEVER < self.next_expiry() <= now_ms:
             expired += self.fetch(1)
         return expired
 
     def next_expiry(self) -> int:
-        """When the head will expire."""
+        """Return the expiry time of the head."""
         message = self.peek()
         return NEVER if message is None else message.expires_at
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
-        """Fetched messages are done with."""
+        """Remove fetched messages that were acknowledged."""
         total_bytes = sum([message.body_size for message in messages])
         count = len(messages)
         self.unacked_count -= count
@@ -82,7 +83,7 @@ class PagedQueue(LeasablePages):
             self._store.acknowledge(stored)
 
     def requeue(self, messages: Sequence[Message]) -> None:
-        """Fetched messages return to their places, marked redelivered."""
+        """Return fetched messages to their positions, marked redelivered."""
         ordered = sorted(messages, key=_sequence)
         for message in ordered:
             message.redelivered = True
@@ -97,23 +98,24 @@ class PagedQueue(LeasablePages):
         self.ready_bytes += total_bytes
         self.unacked_count -= len(ordered)
         self.unacked_bytes -= total_bytes
+        # A requeued message may be younger than paged ones: the head must not overtake them.
         if self._paged_count and newest > self._paged[0][0]:
             self._sort_head()
         elif self._released_count:
             self._restore([message for message in ordered if not message.frames])
 
     def release_contents(self, messages: Sequence[Message]) -> None:
-        """Consumers have these now: contents that the journal has as well leave memory."""
-        gone = [message for message in messages if message.position and message.frames]
-        for message in gone:
+        """Drop contents from memory that the journal has too, after consumers have received them."""
+        released = [message for message in messages if message.position and message.frames]
+        for message in released:
             message.frames = b""
-        gone_bytes = sum([message.body_size for message in gone])
-        self._released_count += len(gone)
-        self._released_bytes += gone_bytes
-        self._budget.used_bytes -= gone_bytes
+        released_bytes = sum([message.body_size for message in released])
+        self._released_count += len(released)
+        self._released_bytes += released_bytes
+        self._budget.used_bytes -= released_bytes
 
     def load_contents(self, messages: Sequence[Message]) -> list[Message]:
-        """Fetched messages with their contents; without those that the disk has damaged."""
+        """Return fetched messages with their contents, except those that are damaged on disk."""
         released = [message for message in messages if not message.frames] if self._released_count else []
         if not released:
             return list(messages)
@@ -121,23 +123,23 @@ class PagedQueue(LeasablePages):
         return [message for message in messages if message.frames]
 
     def delivered(self, sequence: int) -> None:
-        """Messages up to `sequence` have been with a consumer: so they say after a restart."""
+        """Record that messages up to `sequence` were delivered, so that a restart marks them redelivered."""
         if self._durable:
             self._store.delivered(sequence)
 
     def forget_producers(self, producers: list[str]) -> None:
-        """Of these nothing need be remembered any more."""
+        """Remove the recorded publish ids of these producers."""
         self._store.forget_producers(producers)
 
     def peek_unstored(self, first: int, end: int, limit: int) -> list[Message]:
-        """Ready messages that are in memory only."""
-        found: list[Message] = []
+        """Return ready messages that are in memory only."""
+        messages: list[Message] = []
         for message in takewhile(lambda message: message.sequence < end, self._head):
             if message.sequence >= first and not message.position:
-                found.append(message)
-                if len(found) >= limit:
+                messages.append(message)
+                if len(messages) >= limit:
                     break
-        return found
+        return messages
 
     def purge(self) -> int:
         """Drop every ready message."""
@@ -157,12 +159,12 @@ class PagedQueue(LeasablePages):
         return count
 
     def erase(self) -> None:
-        """Everything goes."""
+        """Delete everything, including the store."""
         self.forget_all()
         self._store.erase()
 
     def unstored(self) -> list[Message]:
-        """The ready messages that are in memory only: what is paged is in the store."""
+        """Return all ready messages that are in memory only; paged messages are in the store."""
         return [message for message in self._head if not message.position]
 
 

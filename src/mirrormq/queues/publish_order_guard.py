@@ -1,9 +1,10 @@
-"""Whom a refusal stops: a publisher that numbers its messages, until it comes back to the refused one.
+"""Publish order guard: after a publish id is refused, refuse all higher ids of that producer until it
+retries.
 
-A queue remembers the highest number it has had of a publisher (`queues.producers`). If one message is refused
-and a later one is kept, the refused one can never be published again: its number would be taken for one that
-is known. So a refusal closes the gate: whatever is numbered above the refused message is refused as well. It
-opens when the publisher goes back to that message, or to one before it.
+A queue records the highest number of each producer (`queues.publish_ids`). If it refused one message and
+stored a later one, the refused message could never be published again: its number would count as known. A
+refusal therefore also refuses every higher number of that producer. The guard ends when the producer
+retries the refused message, or an earlier one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from mirrormq import limits
 
 
 class PublishOrderGuard:
-    """The publishers that something was refused to, by name."""
+    """Producers with a refused publish, by name."""
 
     __slots__ = ("_closed",)
 
@@ -21,11 +22,12 @@ class PublishOrderGuard:
 
     @property
     def closed(self) -> bool:
-        """Is it closed for anybody?"""
+        """Whether any producer is guarded."""
         return bool(self._closed)
 
     def stops(self, producer_ids: tuple[str, int]) -> bool:
-        """May this one not pass? One that may opens the gate."""
+        """Return whether this publish must be refused. A publish that may pass ends the guard of its
+        producer."""
         name, number = producer_ids
         refused = self._closed.get(name)
         if refused is None:
@@ -36,7 +38,7 @@ class PublishOrderGuard:
         return False
 
     def close(self, producer_ids: tuple[str, int]) -> None:
-        """This one was refused."""
+        """Record that this publish was refused."""
         name, number = producer_ids
         self._closed[name] = min(number, self._closed.get(name, number))
         if len(self._closed) > limits.PRODUCERS_REMEMBERED_MAX:

@@ -1,4 +1,4 @@
-"""What a queue needs of the vhost it lives in, and what it counts for it."""
+"""Interface of the vhost for its queues, and the counters of a queue."""
 
 from __future__ import annotations
 
@@ -13,39 +13,40 @@ if TYPE_CHECKING:
     from mirrormq.queues.queue import Queue
 
 OnDeadLettered = Callable[[Sequence[Message]], None]
-"""Dead letters have reached where they go to: nobody needs to keep them any more."""
+"""Called when dead letters have reached their target: their queue need not keep them any longer."""
 
 
 class QueueHost(Protocol):
-    """What a queue needs of the vhost it lives in."""
+    """Interface of the vhost that a queue requires."""
 
     clock: Clock
 
     def wake(self, queue: Queue) -> None:
-        """Call `pump` at the end of this turn."""
+        """Schedule a call of `pump` at the end of this turn."""
 
     def awaits_flush(self, queue: Queue) -> None:
-        """Call `flushed` after the next group commit."""
+        """Schedule a call of `flushed` after the next group commit."""
 
     def dead_letter(
         self, queue: Queue, messages: Sequence[Message], reason: str, on_dead_lettered: OnDeadLettered
     ) -> None:
-        """Publish to the queue's dead-letter exchange; say which of them are safe there, or gone."""
+        """Publish messages to the queue's dead-letter exchange. Report those that are safe there, or
+        dropped."""
 
     def unused(self, queue: Queue) -> None:
-        """An auto-delete queue lost its last consumer, or `expires` has run out."""
+        """React to an auto-delete queue without consumers, or to an elapsed `expires`."""
 
     def consumed(self, queue: Queue) -> None:
-        """An auto-delete queue has a consumer."""
+        """React to the first consumer of an auto-delete queue."""
 
     def handle_range_request(
         self, queue: Queue, range_request: RangeRequest, answered: Answered, refused: Refused, reader: object
     ) -> None:
-        """Answer a question about ranges or leases."""
+        """Reply to a request about ranges or leases."""
 
 
 class QueueCounters:
-    """What has happened to a queue's messages since this node is its master."""
+    """Counters of a queue's messages since this node became its master."""
 
     __slots__ = (
         "acknowledged", "delivered", "delivered_no_ack", "got", "got_empty", "got_no_ack", "own", "published",
@@ -54,14 +55,14 @@ class QueueCounters:
 
     def __init__(self) -> None:
         self.published = 0
-        """Also those that it would not take."""
+        """Number of publishes, including refused ones."""
         self.own = 0
-        """How many of them no client has published."""
+        """Number of publishes that do not come from a client."""
         self.delivered = 0
         self.delivered_no_ack = 0
         self.got = 0
         self.got_no_ack = 0
         self.got_empty = 0
         self.redelivered = 0
-        """Of those delivered or got, how many had been before."""
+        """Number of delivered or fetched messages that had been delivered before."""
         self.acknowledged = 0

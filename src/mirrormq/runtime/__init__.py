@@ -1,1 +1,1 @@
-"""The only place with a loop, sockets, clocks, threads and chance: it drives the pure parts."""
+"""Runtime: event loop, sockets, clocks, threads and randomness. Drives the pure packages."""

@@ -1,4 +1,4 @@
-"""A client's socket: moves bytes between a transport and a Connection, and nothing else."""
+"""AMQP client socket: moves bytes between an asyncio transport and a Connection, and decides nothing."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
 
 
 class AmqpSocket(asyncio.Protocol):
-    """One accepted socket."""
+    """Protocol object of one accepted client socket."""
 
     def __init__(self, node: Application, *, tls: bool, proxied: tuple[Ends | None] | None = None) -> None:
         self._node = node
         self._tls = tls
         self._proxied = proxied
-        """What the PROXY header said, if it was read before the socket came here."""
+        """Addresses from the PROXY header, if the TLS listener has read it already; None otherwise."""
         self._transport: asyncio.Transport | None = None
         self._connection: Connection | None = None
         self._before_proxy_header = b""
         self.reading = True
-        """False while the transport is not to read: the connection is held, or it rests."""
+        """False while the transport must not read: the connection is held, or the publisher rests."""
         self._large_reads: LargeReads | None = None
-        """Who reads in its place while large bodies come in."""
+        """Protocol that reads in place of this one while large bodies arrive."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client has connected."""
+        """Admit the client, or close the socket if the node is at its connection limit."""
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
         self._transport = transport  # type: ignore[assignment]
         if transport.get_extra_info("peername") is None:
-            transport.abort()  # type: ignore[attr-defined] # the client was gone before it was accepted
+            transport.abort()  # type: ignore[attr-defined] # the client closed before the socket was accepted
             return
         self._transport.set_write_buffer_limits(high=limits.SOCKET_OUTPUT_BYTES_MAX)  # type: ignore[union-attr]
         unpace_local(self._transport)  # type: ignore[arg-type]
@@ -50,8 +50,9 @@ class AmqpSocket(asyncio.Protocol):
         node.read_clock()
         was_refusing = node.sockets.refusing
         if not node.sockets.admit(self):
+            # Log once per period of refusal, not once per client: a connection storm must not fill the log.
             if not was_refusing:
-                node.warn("refusing clients: as many sockets are open as there may be")
+                node.warn("refusing client connections: the limit of open sockets is reached")
             transport.abort()  # type: ignore[attr-defined]
         elif self._proxied is not None:
             self._begin(self._peer(self._proxied[0]))
@@ -84,7 +85,7 @@ class AmqpSocket(asyncio.Protocol):
         return Peer(*ends, local, tls=True, certificate_user=user, facts=tls_facts(self._transport))
 
     def data_received(self, data: bytes | memoryview) -> None:
-        """Bytes from the client; a view is valid in this call only."""
+        """Pass bytes of the client to its connection. A memoryview is valid during this call only."""
         node = self._node
         node.input_seen = True
         node.read_clock()
@@ -108,7 +109,7 @@ class AmqpSocket(asyncio.Protocol):
         node.end_turn_soon()
 
     def _choose_reading(self, connection: Connection, size_bytes: int) -> None:
-        """Read large pieces while large bodies come in; TLS has its own buffers."""
+        """Switch to large reads while large bodies arrive. TLS has its own buffers and keeps small reads."""
         assert self._transport is not None
         awaited_bytes = connection.awaited_bytes
         if self._large_reads is not None:
@@ -121,7 +122,7 @@ class AmqpSocket(asyncio.Protocol):
             self._transport.set_protocol(self._large_reads)
 
     def _proxy_header(self, data: bytes) -> bytes | None:
-        """Read the PROXY header that a load balancer puts first; None until it is complete."""
+        """Read the PROXY header that a load balancer sends first. Return None until it is complete."""
         self._before_proxy_header += data
         assert self._transport is not None
         try:
@@ -129,17 +130,17 @@ class AmqpSocket(asyncio.Protocol):
         except Incomplete:
             return None
         except ProxyHeaderInvalid as invalid:
-            self._node.warn(f"closing a connection without a usable PROXY header: {invalid}")
+            self._node.warn(f"closing a client connection: its PROXY header is unusable: {invalid}")
             self._transport.abort()
             return None
         self._begin(self._peer(ends))
         return rest
 
     def _pause(self, connection: Connection) -> None:
-        """Wait until the connection is no longer held.
+        """Stop taking frames until the connection is no longer held.
 
-        During a login the socket is read on, up to a limit: a closed socket is noticed by reading only, and a
-        password whose client is gone must not be hashed.
+        During a login the node keeps reading the socket, up to a limit. Only a read notices that the
+        client has closed the socket, and the password of a client that is gone must not be hashed.
         """
         assert self._transport is not None
         self._node.sockets.pause(self)
@@ -149,19 +150,19 @@ class AmqpSocket(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _rest(self) -> None:
-        """Stop reading for a moment, so that consumers can catch up."""
+        """Stop reading until consumers of the congested queue catch up."""
         assert self._transport is not None
         self.reading = False
         self._transport.pause_reading()
         self._node.sockets.rest(self)
 
     def has_rested(self) -> bool:
-        """Is the queue that it rests for no longer congested?"""
+        """Return whether the queue that the publisher rests for is no longer congested."""
         connection = self._connection
         return connection is None or connection.yields_to is None or not connection.yields_to.congested
 
     def wake(self) -> None:
-        """The rest is over."""
+        """End the rest and read the socket again."""
         transport = self._transport
         if self._connection is not None:
             self._connection.yields_to = None
@@ -171,26 +172,26 @@ class AmqpSocket(asyncio.Protocol):
 
     @property
     def held(self) -> bool:
-        """Whether the connection takes no frames for now."""
+        """Whether the connection accepts no frames at present."""
         return self._connection is not None and self._connection.held
 
     def resume(self) -> bool:
-        """Let the connection take frames that have waited, and read on unless it is held again; True if it
-        was not held."""
+        """Let the connection process buffered frames, and read the socket again unless it is still held.
+        Return whether the connection was not held."""
         connection, transport = self._connection, self._transport
         assert connection is not None and transport is not None
         try:
-            went_on = connection.resume()
+            resumed = connection.resume()
         except Exception as error:
             self._node.fault(connection, error)
-            went_on = True
+            resumed = True
         if not connection.held and not self.reading and not transport.is_closing():
             self.reading = True
             transport.resume_reading()
-        return went_on
+        return resumed
 
     def write(self) -> None:
-        """Send what the connection has put out; close if that was the last."""
+        """Write the connection's output to the socket, and close the socket if the connection is finished."""
         connection, transport = self._connection, self._transport
         assert connection is not None and transport is not None
         if not connection.writable:
@@ -198,6 +199,7 @@ class AmqpSocket(asyncio.Protocol):
         output = connection.take_output()
         if transport.is_closing():
             return
+        # Joining large bodies would copy them once more.
         if output and len(output[-1]) >= limits.UNJOINED_BYTES_MIN:
             connection.traffic.sent_bytes += sum(map(len, output))
             connection.traffic.sent_count += 1
@@ -213,27 +215,27 @@ class AmqpSocket(asyncio.Protocol):
 
     @property
     def pending_bytes(self) -> int:
-        """Output that the client has not taken yet."""
+        """Bytes of output that the client has not received yet."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     def abort(self) -> None:
-        """Drop the socket now."""
+        """Close the socket at once and discard its output."""
         if self._transport is not None:
             self._transport.abort()
 
     def pause_writing(self) -> None:
-        """The client reads too slowly."""
+        """Tell the connection that the client reads too slowly."""
         if self._connection is not None:
             self._connection.filled()
 
     def resume_writing(self) -> None:
-        """The client has caught up."""
+        """Tell the connection that the client has read the buffered output."""
         if self._connection is not None:
             self._connection.drained()
             self._node.end_turn_soon()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The socket is gone."""
+        """Release the connection of a closed socket."""
         self._node.sockets.dismiss(self)
         if self._connection is not None:
             self._node.read_clock()

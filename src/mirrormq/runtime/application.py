@@ -1,13 +1,12 @@
-"""What serves clients: journal, broker, listeners, management, and the crank that turns them.
+"""Broker application of one node: journal, broker, listeners, management, and the event loop turn.
 
-RabbitMQ calls this part of a node the application, and so do we: it is stopped and started again inside
-the process (`stop_app`, `start_app`, a node that lost its quorum, a node that was declared lost), and each
-time all of it is built anew from the disk. What outlives it is in `runtime/node.py`.
+RabbitMQ calls this part of a node the application, and this code does too. It stops and starts inside the
+process: by `stop_app` and `start_app`, after a lost quorum, after the node was declared lost. Each start
+builds all of it again from disk. Objects that outlive it are in `runtime/node.py`.
 
-A turn is everything between two waits of the loop: sockets hand their bytes to connections, then
-`_end_turn` lets the broker deal out, commit and confirm, and writes to the sockets. The fsync is
-done right here on the loop: in a helper thread its tail latency is worse by two orders of magnitude
-(docs/decisions has the numbers).
+A turn is everything between two waits of the loop. Sockets pass their bytes to connections. Then
+`_end_turn` lets the broker deliver, commit and confirm, and writes to the sockets. The loop itself calls
+fsync: in a helper thread its tail latency is worse by two orders of magnitude (numbers in docs/decisions).
 """
 
 from __future__ import annotations
@@ -49,24 +48,24 @@ if TYPE_CHECKING:
     from mirrormq.runtime.node import Node
 
 FATAL = (JournalFailed, Unreadable)
-"""What a node does not survive: it could not keep its promises, or would differ from its cluster."""
+"""Errors that stop the node: it can no longer keep its guarantees, or would diverge from its cluster."""
 
-GOODBYE_TIMEOUT_S = 3.0
-"""How long clients may take to answer connection.close when the application stops."""
+CLOSE_TIMEOUT_S = 3.0
+"""Seconds that clients have to reply to connection.close when the application stops."""
 
 
 def _unique_name() -> str:
-    """Sixteen random octets as RabbitMQ writes them in generated names."""
+    """Return sixteen random octets in RabbitMQ's format for generated names."""
     return base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode()
 
 
 class Application:
-    """One life of a node: made, started, stopped, thrown away."""
+    """One incarnation of the application: built, started, stopped once, discarded."""
 
     def __init__(self, node: Node, incarnation: int) -> None:
         self.node = node
         self.incarnation = incarnation
-        """Which life of the node this is, as its cluster counts them."""
+        """Number of this run of the node, as the cluster counts incarnations."""
         self.settings = settings = node.settings
         self.metadata = node.metadata
         self.started_at_s = node.started_at_s
@@ -78,14 +77,14 @@ class Application:
         self._servers: list[Listener] = []
         self._turn_scheduled = False
         self.input_seen = False
-        """A socket has handed over bytes since the last turn."""
+        """A socket has passed bytes to its connection since the last turn."""
         self._postponed = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._over = False
-        """Nothing is done any more, whoever still calls."""
+        """The application has stopped; callbacks that still arrive do nothing."""
         self._leaving = False
-        """Clients are told to go, and nothing else."""
+        """The application is stopping: it writes connection.close to clients and does nothing else."""
         self.clock = Clock(int(time.time() * 1000))
         self.disk = LocalDisk()
         self.journal = Journal(self.disk, str(settings.data_directory / "journal"), make_envelope)
@@ -110,7 +109,7 @@ class Application:
         self.management = ManagementServer(self)
 
     async def start(self) -> None:
-        """Begin to serve clients; the plain port opens last, when nothing can fail any more."""
+        """Start to serve clients. The plain AMQP port opens last, after everything that can fail."""
         settings = self.settings
         self.node.cluster_node.follow(self._links)
         self._share_alarms()
@@ -125,13 +124,13 @@ class Application:
         self._watch_resources()
 
     def suspend_listeners(self) -> None:
-        """Let no new clients in; those that are there stay."""
+        """Accept no new clients; existing connections stay open."""
         for server in self._servers:
             server.close()
         self._servers = []
 
     async def resume_listeners(self) -> None:
-        """Let clients in again, where they were."""
+        """Accept new clients again on the configured addresses."""
         if not self._servers:
             for address in self.settings.tls_listeners:
                 self._servers += await listen(self, address, tls=True)
@@ -141,11 +140,11 @@ class Application:
     # -- turns ----------------------------------------------------------------------------------
 
     def read_clock(self) -> None:
-        """Let pure code know what time it is."""
+        """Set the clock of the pure code to the present time."""
         self.clock.now_ms = int(time.time() * 1000)
 
     def end_turn_soon(self) -> None:
-        """Something was done that the end of the turn must finish."""
+        """Schedule the end of the turn, unless it is scheduled already."""
         if not self._turn_scheduled:
             self._turn_scheduled = True
             self._loop.call_soon(self._end_turn)
@@ -158,8 +157,10 @@ class Application:
             self.sockets.write(self.broker.writing)
             return
         try:
-            spoke = self.broker.begin_turn()
-            if self.broker.finish_turn(self._commit_now(spoke)):
+            # Sockets are written only after finish_turn: no confirm leaves the node before the fsync that it
+            # rests on.
+            sent_to_peers = self.broker.begin_turn()
+            if self.broker.finish_turn(self._commit_now(sent_to_peers)):
                 self.end_turn_soon()
             self.node.cluster_node.flush()
         except Exception as error:
@@ -175,12 +176,15 @@ class Application:
             self._write_log_entries()
         self._arm_timer()
 
-    def _commit_now(self, spoke: bool) -> bool:
-        """Group commit: while publishers keep sending, look at the sockets a few times more, so that
-        one fsync serves them all. A publisher that waits for its confirm does not wait for others. And
-        what was said to other nodes leaves before this one waits for its disk, so that theirs work
-        meanwhile: sockets are written to between two turns."""
-        keep_collecting = self.journal.needs_sync and (self.input_seen or spoke)
+    def _commit_now(self, sent_to_peers: bool) -> bool:
+        """Decide whether to sync the journal in this turn (group commit).
+
+        While publishers keep sending, the node polls the sockets a few more times, so that one fsync
+        serves all of them. A publisher that waits for its confirm does not wait for other publishers.
+        Messages to other nodes leave before this node waits for its disk, because sockets are written
+        between two turns. The other nodes then work during the fsync.
+        """
+        keep_collecting = self.journal.needs_sync and (self.input_seen or sent_to_peers)
         self.input_seen = False
         if keep_collecting and self._postponed < limits.COMMIT_POSTPONEMENTS:
             self._postponed += 1
@@ -196,7 +200,7 @@ class Application:
             )
 
     def after_waiting(self) -> None:
-        """Something that a connection waited for has happened."""
+        """Schedule a turn after an event that a connection waited for."""
         self.read_clock()
         self.end_turn_soon()
 
@@ -231,94 +235,94 @@ class Application:
         self.later(pause_s, self._housekeeping)
 
     def _watch_resources(self) -> None:
-        self.look_at_resources()
+        self.check_resources()
         most_s = self.settings.memory_monitor_interval_ms / 1000
         self.later(self.resources.pause_s(most_s), self._watch_resources)
 
-    def look_at_resources(self) -> None:
-        """Compare memory and disk with their limits now."""
-        for line in self.resources.look():
+    def check_resources(self) -> None:
+        """Compare memory and disk with their limits now, and log changes."""
+        for line in self.resources.check():
             self._log.warning(line)
         self.end_turn_soon()
 
     def _share_alarms(self) -> None:
-        """Publishers rest as long as any node is short of something: hear of the others, and tell them."""
+        """Share resource alarms with the other nodes: publishers are blocked while any node has an alarm."""
         controller, alarms = self.node.cluster_node.controller, self.broker.alarms
 
-        def tell() -> None:
+        def publish_own_alarms() -> None:
             controller.own_alarms = tuple(sorted(alarms.raised))
 
-        def hear(peer_rows: dict[str, tuple[str, ...]]) -> None:
+        def apply_peer_alarms(peer_rows: dict[str, tuple[str, ...]]) -> None:
             for line in () if self._over else alarms.hear(peer_rows):
                 self._log.warning(line)
             self.end_turn_soon()
 
-        alarms.listeners.append(tell)
-        controller.alarms_heard = hear
-        tell()
-        hear(controller.peer_alarms)
+        alarms.listeners.append(publish_own_alarms)
+        controller.alarms_heard = apply_peer_alarms
+        publish_own_alarms()
+        apply_peer_alarms(controller.peer_alarms)
 
     def _share_usage(self) -> None:
-        """Limits hold for all nodes together: say what is used here, and hear what is used elsewhere."""
+        """Share limit usage with the other nodes: limits hold for all nodes of the cluster together."""
         controller, broker = self.node.cluster_node.controller, self.broker
 
         def peer_rows() -> list[Usage]:
             return [presence.usage for presence in controller.presences.values() if presence.serving]
 
-        def look() -> None:
+        def measure() -> None:
             controller.own_usage = broker.client_limits.usage()
 
-        def tell() -> None:
+        def announce() -> None:
             if not self._over:
-                look()
+                measure()
                 controller.tell_presence()
 
         def grows() -> None:
-            """Whoever is let in is counted when this turn is over."""
-            self._loop.call_soon(tell)
+            """Announce the usage when this turn ends; the new client is counted only then."""
+            self._loop.call_soon(announce)
 
-        def look_again() -> None:
-            look()
-            self.later(limits.USAGE_INTERVAL_S, look_again)
+        def measure_regularly() -> None:
+            measure()
+            self.later(limits.USAGE_INTERVAL_S, measure_regularly)
 
         broker.client_limits.peer_usage = peer_rows
         broker.client_limits.usage_grows = grows
-        look_again()
+        measure_regularly()
 
     def later(self, delay_s: float, action: Callable[[], None]) -> None:
-        """Do something once, after a while, if the application still runs then."""
+        """Call `action` once after `delay_s`, if the application still runs then."""
         self._loop.call_later(delay_s, lambda: None if self._over else action())
 
     # -- faults ---------------------------------------------------------------------------------
 
     def fault(self, connection: Connection | None, error: Exception) -> None:
-        """Something of ours has failed that should not have: the one place where that is survived.
+        """Contain an unexpected error. No other code survives errors of our own.
 
-        A failed disk stops the node, and so does metadata that it cannot follow. Anything else costs the
-        connection that it happened to, which is told so, and is written down with its traceback; the others
-        go on.
+        A failed disk stops the node, and so does metadata that the node cannot apply. Any other error is
+        logged with its traceback and closes the connection in which it happened. The client receives
+        INTERNAL_ERROR; all other connections continue.
         """
         if isinstance(error, FATAL):
             self.node.die(error)
             return
         whose = f"connection {connection.name}" if connection is not None else "the end of a turn"
-        self._log.error(f"an unexpected error in {whose}:\n{''.join(traceback.format_exception(error))}")
+        self._log.error(f"unexpected error in {whose}:\n{''.join(traceback.format_exception(error))}")
         if connection is None or connection.finished:
             return
         try:
             connection.fail(InternalError())
         except Exception:
-            self._log.error(f"{whose} could not be closed properly:\n{traceback.format_exc()}")
+            self._log.error(f"{whose}: closing it failed:\n{traceback.format_exc()}")
             connection.finish()
 
     def warn(self, line: str) -> None:
-        """A line for the log."""
+        """Write a warning to the log."""
         self._log.warning(line)
 
-    # -- what the operator sees and says ---------------------------------------------------------
+    # -- operator commands -----------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
-        """The values of `mirrormqctl status`."""
+        """Return the values of `mirrormqctl status`."""
         return self.node.status()
 
     def set_memory_watermark(self, relative: float | None, absolute_bytes: int | None) -> None:
@@ -327,30 +331,30 @@ class Application:
             total = self.settings.total_memory_override_bytes or total_memory_bytes()
             absolute_bytes = int(total * (relative or 0.0))
         self.resources.memory_limit_bytes = absolute_bytes
-        self.look_at_resources()
+        self.check_resources()
 
     def set_disk_free_limit(self, relative: float | None, absolute_bytes: int | None) -> None:
         """Change the disk limit until the next restart."""
         if absolute_bytes is None:
             absolute_bytes = int(total_memory_bytes() * (relative or 0.0))
         self.resources.disk_limit_bytes = absolute_bytes
-        self.look_at_resources()
+        self.check_resources()
 
     def stop_node(self) -> None:
         """Begin a graceful stop of the whole node."""
         self.node.stop()
 
-    # -- the end --------------------------------------------------------------------------------
+    # -- stop -----------------------------------------------------------------------------------
 
     async def stop(self, *, at_once: bool = False, last: Callable[[], None] = lambda: None) -> None:
-        """Close clients, listeners and files. `at_once`: nothing is delivered or confirmed any more, because
-        others may go on without this node already. `last` is called before the journal is closed."""
+        """Close clients, listeners and files. With `at_once` the node delivers and confirms nothing more,
+        because other nodes may have taken over already. Call `last` before the journal closes."""
         for server in self._servers:
             server.close()
         self._leaving = at_once
         await self.management.stop()
         if not self.node.exit_code:
-            await self._say_goodbye()
+            await self._close_clients()
         await self._drop_clients()
         self._over = True
         self.node.cluster_node.unfollow(self._links)
@@ -360,23 +364,26 @@ class Application:
         if not self.node.exit_code:
             try:
                 last()
+                # After a failed disk (exit_code is set) nothing is written: the next start recovers from the
+                # journal.
                 self.orphan_collector.close()
                 self.journal.close()
             except JournalFailed as failure:
                 self.node.die(failure)
 
-    async def _say_goodbye(self) -> None:
+    async def _close_clients(self) -> None:
         self.read_clock()
         for connection in list(self.sockets.by_connection):
             connection.force_close("broker forced connection closure with reason 'shutdown'")
         self.end_turn_soon()
-        deadline = time.monotonic() + GOODBYE_TIMEOUT_S
+        deadline = time.monotonic() + CLOSE_TIMEOUT_S
         while self.sockets.by_connection and time.monotonic() < deadline:  # noqa: ASYNC110 - once, at the end
             await asyncio.sleep(0.01)
 
     async def _drop_clients(self) -> None:
-        """Those who did not leave; the loop tells their connections a few moments later."""
+        """Abort the sockets of clients that have not closed. The loop reports each closed socket a few
+        moments later."""
         self.sockets.abort_all()
-        deadline = time.monotonic() + GOODBYE_TIMEOUT_S
+        deadline = time.monotonic() + CLOSE_TIMEOUT_S
         while self.sockets.accepted and time.monotonic() < deadline:  # noqa: ASYNC110 - once, at the end
             await asyncio.sleep(0)

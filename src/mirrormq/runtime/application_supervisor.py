@@ -1,6 +1,7 @@
-"""The lives of a node's application: made, started, stopped, one after the other, as the steward says.
+"""Supervisor of the application: builds, starts and stops one incarnation after another for the cluster
+controller.
 
-A life is built from what is on disk and in the metadata, and nothing of it is left when the next one begins.
+An incarnation is built from disk and metadata only. Nothing of it remains when the next one starts.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from mirrormq.runtime.node import Node
 
 EXPECTED = (StartError, ControlError, DamageError, JournalFailed, OSError)
-"""Why a life may fail to begin without a mistake of ours."""
+"""Errors that may prevent a start without a fault in this code."""
 
 
 IMPORTED_DEFINITIONS = "imported_definition_hash_value"
@@ -45,25 +46,25 @@ LOST_TO_OTHERS = "another side of the cluster has won"
 
 
 class ApplicationSupervisor:
-    """Implements `cluster.controller.ApplicationHost`."""
+    """Owner of the running application. Implements `cluster.controller.ApplicationHost`."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self.application: Application | None = None
-        """What serves clients now."""
+        """The application that serves clients now, if one runs."""
         self.failure: Exception | None = None
-        """Why the last life did not begin."""
-        self._beginning: asyncio.Task[None] | None = None
-        self._ending: asyncio.Task[None] | None = None
+        """Error that made the last start fail."""
+        self._starting: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
 
     @property
     def ending(self) -> bool:
-        """Is a life coming to its end?"""
-        return self._ending is not None
+        """Whether an incarnation is stopping."""
+        return self._stopping is not None
 
     def start(self, incarnation: int) -> None:
-        """Begin to serve."""
-        self._beginning = self._node.loop.create_task(self._begin(incarnation))
+        """Start an incarnation of the application in the background."""
+        self._starting = self._node.loop.create_task(self._begin(incarnation))
 
     async def _begin(self, incarnation: int) -> None:
         node, settings = self._node, self._node.settings
@@ -71,7 +72,7 @@ class ApplicationSupervisor:
         try:
             application = Application(node, incarnation)
             if node.cluster_node.controller.apart:
-                _part(application)
+                _mark_divergence(application)
             if settings.load_definitions is not None:
                 self._load_definitions(settings.load_definitions)
                 await node.settled()
@@ -84,7 +85,7 @@ class ApplicationSupervisor:
             self.application = application
             where = ", ".join(map(str, settings.amqp_listeners))
             node.log.info(f"node {settings.name} serves clients at {where}", incarnation=incarnation)
-        self._beginning = None
+        self._starting = None
         node.cluster_changed()
 
     def _failed(self, error: Exception) -> None:
@@ -103,39 +104,40 @@ class ApplicationSupervisor:
         digest = hashlib.sha256(content).hexdigest()
         imported = metadata.state.global_parameters.get(IMPORTED_DEFINITIONS)
         if settings.skip_unchanged_definitions and imported is not None and imported.value == digest:
-            self._node.log.info(f"the definitions in {path} are unchanged and are not imported again")
+            self._node.log.info(f"skipped the import of {path}: the definitions are unchanged")
             return
         try:
             definitions_document.import_definitions(metadata, document, settings)
         except ControlError as error:
             raise ConfigurationError(f"The definitions in {path} cannot be imported: {error.text}") from error
-        # Last: a node that dies during the import imports again at its next start.
+        # Written last, so that a node that fails during the import imports again at its next start.
         metadata.write(PutGlobalParameter(GlobalParameter(IMPORTED_DEFINITIONS, digest)))
-        self._node.log.info(f"the definitions in {path} were imported")
+        self._node.log.info(f"imported the definitions in {path}")
 
     def stop(self, reason: str) -> None:
-        """Close clients and files; the process, its metadata and its control socket stay."""
+        """Close clients and files. The process, its metadata and its control socket remain."""
         done = self._node.cluster_node.controller.serving.stopped
-        self._ending = self._node.loop.create_task(self.end(reason, done))
+        self._stopping = self._node.loop.create_task(self.end(reason, done))
 
     def discard_state(self, winner: MetadataState, done: Callable[[], None]) -> None:
-        """This node's side has lost: what only it has is set aside before anything else can happen."""
-        self._ending = self._node.loop.create_task(self._give_up(winner, done))
+        """Stop after this node's side of a partition lost. Messages that only this side holds are set
+        aside first."""
+        self._stopping = self._node.loop.create_task(self._collect_orphans_and_end(winner, done))
 
-    async def _give_up(self, winner: MetadataState, done: Callable[[], None]) -> None:
+    async def _collect_orphans_and_end(self, winner: MetadataState, done: Callable[[], None]) -> None:
         node = self._node
-        if self._beginning is not None:
-            await asyncio.wait({self._beginning})
+        if self._starting is not None:
+            await asyncio.wait({self._starting})
         controller = node.cluster_node.controller
         at_ms = int(time.time() * 1000)
         loss = OrphanLoss(node.metadata.state, winner, controller.companions, at_ms)
         application = self.application
         if application is None:
-            kept = self._set_aside_on_disk(loss)
+            orphan_count = self._set_aside_on_disk(loss)
         else:
-            kept = application.orphan_collector.set_aside(LiveQueueContents(application.broker), loss)
-        if kept:
-            node.log.warning(f"{kept} messages that only this side had were set aside as orphans")
+            orphan_count = application.orphan_collector.set_aside(LiveQueueContents(application.broker), loss)
+        if orphan_count:
+            node.log.warning(f"set aside {orphan_count} messages as orphans: only the losing side held them")
 
         def let_go() -> None:
             if application is not None:
@@ -148,11 +150,11 @@ class ApplicationSupervisor:
         journal = Journal(LocalDisk(), str(settings.data_directory / "journal"), make_envelope)
         journal.open()
         orphan_collector = open_orphan_collector(settings, journal)
-        kept = orphan_collector.set_aside(StoredContents(), loss)
+        orphan_count = orphan_collector.set_aside(StoredContents(), loss)
         orphan_collector.let_go(loss)
         orphan_collector.close()
         journal.close()
-        return kept
+        return orphan_count
 
     async def end(
         self,
@@ -160,38 +162,39 @@ class ApplicationSupervisor:
         done: Callable[[], None] = lambda: None,
         last: Callable[[], None] = lambda: None,
     ) -> None:
-        """End the present life, if there is one."""
+        """End the running incarnation, if there is one. Call `last` before its journal closes, and `done`
+        afterwards."""
         node = self._node
-        if self._beginning is not None:
-            await asyncio.wait({self._beginning})
+        if self._starting is not None:
+            await asyncio.wait({self._starting})
         application, self.application = self.application, None
         if application is not None:
             if reason == TOO_FEW:
                 node.log.warning("Cluster minority/secondary status detected - awaiting recovery")
             await application.stop(at_once=reason != STOPPED_BY_OPERATOR, last=last)
-            node.log.info(f"node {node.settings.name} serves no clients any more: {reason}")
+            node.log.info(f"node {node.settings.name} stopped serving clients: {reason}")
             del application
             gc.collect()
-        self._ending = None
+        self._stopping = None
         done()
         node.cluster_changed()
 
     @property
     def clients(self) -> int:
-        """Open connections."""
+        """Number of open client connections."""
         return 0 if self.application is None else len(self.application.broker.connections)
 
     def partition_started(self) -> None:
-        """Somebody is missing who may go on without this node."""
+        """Write divergence marks: a node that may continue without this one is out of sight."""
         if self.application is not None:
-            _part(self.application)
+            _mark_divergence(self.application)
 
     def partition_ended(self) -> None:
-        """Everybody is here and of one mind."""
+        """Remove the divergence marks: all nodes are connected and share one metadata history."""
         if self.application is not None:
             self.application.orphan_collector.partition_ended()
 
 
-def _part(application: Application) -> None:
+def _mark_divergence(application: Application) -> None:
     broker = application.broker
     application.orphan_collector.partition_started(LiveQueueContents(broker), broker.metadata.state)

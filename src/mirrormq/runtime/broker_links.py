@@ -1,4 +1,4 @@
-"""Between a node's links and its broker: what comes over them is input of a turn, as clients' bytes are."""
+"""Adapter between peer links and the broker: link events are input of a turn, like bytes of clients."""
 
 from __future__ import annotations
 
@@ -17,32 +17,33 @@ _SILENCE = re.compile(rf"{SILENT_PEER} for ([\d.]+) s")
 
 
 def silence_ms(reason: str) -> int:
-    """How long nothing had been heard of a node when it was given up, if that was why."""
-    found = _SILENCE.match(reason)
-    return int(float(found[1]) * 1000) if found else 0
+    """Return the milliseconds of silence after which a link was given up, or 0 if it ended for another
+    reason."""
+    match = _SILENCE.match(reason)
+    return int(float(match[1]) * 1000) if match else 0
 
 
 class BrokerLinks:
-    """Implements `cluster_node.LinkFollower`."""
+    """Passes link events to the broker. Implements `cluster_node.LinkFollower`."""
 
     def __init__(self, application: Application) -> None:
         self._application = application
         self._broker = application.broker
 
     def link_up(self, peer: str, session: int) -> None:
-        """There is a link to a node."""
+        """Report to the broker that the link to `peer` came up."""
         self._application.node.timeline.link_up(peer)
         self._broker.link_up(peer, session)
         self._application.after_waiting()
 
     def link_down(self, peer: str, reason: str) -> None:
-        """It is gone."""
+        """Report to the broker that the link to `peer` went down."""
         self._application.node.timeline.link_down(peer, silence_ms(reason))
         self._broker.link_down(peer, reason)
         self._application.after_waiting()
 
     def link_message(self, peer: str, message: RingBatch | RemoteMessage) -> None:
-        """A message about queues; what comes of it is done at the end of the turn."""
+        """Pass a queue message to the broker. Its effects are carried out at the end of the turn."""
         application = self._application
         application.read_clock()
         try:
@@ -52,6 +53,6 @@ class BrokerLinks:
         application.end_turn_soon()
 
     def link_relieved(self, peer: str) -> None:
-        """There is room again."""
+        """Report to the broker that the link to `peer` is no longer congested."""
         self._broker.link_relieved(peer)
         self._application.after_waiting()

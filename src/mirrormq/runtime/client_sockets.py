@@ -1,7 +1,7 @@
-"""The sockets of a node's clients: how many there may be, which are read from, which have output.
+"""Client sockets of a node: the connection limit, paused reads, pending output.
 
-A socket is not read from while its connection is *held* (see connections/connection.py), and for a
-moment when it *rests* so that the consumers of a congested queue can catch up.
+A socket is not read while its connection is *held* (see connections/connection.py). A publisher's socket
+also *rests* briefly, so that the consumers of a congested queue can catch up.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ Later = Callable[[float, Callable[[], None]], object]
 
 
 class ClientSockets:
-    """Every accepted socket."""
+    """Registry of all accepted client sockets."""
 
     def __init__(self, most: int, later: Later) -> None:
         self.most = most
-        """How many there may be."""
+        """Maximum number of accepted sockets."""
         self._later = later
         self.accepted: set[AmqpSocket] = set()
         self.refusing = False
-        """The last client that wanted to connect was one too many."""
+        """The last client that tried to connect exceeded the limit."""
         self.by_connection: dict[Connection, AmqpSocket] = {}
         self._paused: dict[AmqpSocket, None] = {}
         self._resting: dict[AmqpSocket, None] = {}
         self.large_reads = memoryview(bytearray(LARGE_READ_BYTES))
-        """What a client sends in large pieces is read to here; the next read of any client overwrites it."""
+        """Shared buffer for large reads. The next read of any client overwrites it."""
 
     def admit(self, socket: AmqpSocket) -> bool:
-        """May this client connect?"""
+        """Register the socket unless the limit is reached. Return whether the client may connect."""
         self.refusing = len(self.accepted) >= self.most
         if not self.refusing:
             self.accepted.add(socket)
         return not self.refusing
 
     def dismiss(self, socket: AmqpSocket) -> None:
-        """A socket is gone."""
+        """Remove a closed socket."""
         self.accepted.discard(socket)
         self._paused.pop(socket, None)
         self._resting.pop(socket, None)
 
     def write(self, connections: dict[Connection, None]) -> None:
-        """Send what these connections have put out."""
+        """Write the output of `connections` to their sockets."""
         while connections:
             connection, _ = connections.popitem()
             socket = self.by_connection.get(connection)
@@ -57,29 +57,31 @@ class ClientSockets:
                 socket.write()
 
     def pause(self, socket: AmqpSocket) -> None:
-        """Its connection is held."""
+        """Record that the socket's connection is held."""
         self._paused[socket] = None
 
     def resume(self) -> bool:
-        """Let connections take frames that are no longer held. True if any did: what they said then needs
-        the end of another turn, also if they are held again, because a turn's effort is used up. Nothing
-        else would end one."""
-        went_on = False
+        """Resume connections that are no longer held. Return whether any was.
+
+        The frames of a resumed connection need the end of another turn, and only the caller can schedule
+        it. That is also true if the connection is held again because it has used up its share of the turn.
+        """
+        resumed = False
         for socket in list(self._paused):
             if socket.resume():
-                went_on = True
+                resumed = True
             if not socket.held:
                 self._paused.pop(socket, None)
-        return went_on
+        return resumed
 
     def rest(self, socket: AmqpSocket) -> None:
-        """A publisher rests until its queue is no longer congested, but not for long."""
+        """Let a publisher rest until its queue is no longer congested, at most `PUBLISHER_REST_S`."""
         if not self._resting:
             self._later(limits.PUBLISHER_REST_S, self._wake_all)
         self._resting[socket] = None
 
     def wake_rested(self) -> None:
-        """Publishers whose queue is no longer congested go on."""
+        """Resume publishers whose queue is no longer congested."""
         if self._resting:
             for socket in [socket for socket in self._resting if socket.has_rested()]:
                 del self._resting[socket]
@@ -91,6 +93,6 @@ class ClientSockets:
         self._resting.clear()
 
     def abort_all(self) -> None:
-        """Drop every client without a word."""
+        """Abort every client socket without connection.close."""
         for socket in list(self.accepted):
             socket.abort()

@@ -1,8 +1,8 @@
-"""A node's place in its cluster: the links to the others, and what is agreed on over them.
+"""Cluster membership of one node: its peer links, and the metadata that the cluster agrees on.
 
-The deciding is done by a pure object, the steward (`cluster.controller`). Here it gets what it lacks:
-sockets, a clock, files, and the loop. All of it is there as long as the process is, whether or not the node
-serves clients; those who serve register with `follow` and hear of links and of messages that are for them.
+The pure cluster controller (`cluster.controller`) decides. This module gives it sockets, a clock, files
+and the event loop. All of this exists as long as the process does, whether or not the node serves clients.
+The application registers with `follow` and is notified of links and of messages addressed to it.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ from mirrormq.storage.journal_errors import JournalFailed
 
 FOR_IMPOSTORS = (JoinRefused, CommandRequest, CommandReply)
 FROM_IMPOSTORS = (JoinRequest, CommandRequest, CommandReply)
-"""What may be said to a node that has lost its disk, and what is heard from it."""
+"""Messages that may be sent to a node that has lost its disk, and messages accepted from it."""
 
 EXAMINE_S = 0.5
-"""How often a node that should know its cluster and did not is asked whether it does by now."""
+"""Seconds between two membership requests to a member that has lost its disk."""
 
 HAND_OVER_TIMEOUT_S = 1.0
-"""How long a leader that stops waits for another to take over: some ten round trips of a slow network. If
-nobody does, the others find out by themselves."""
+"""Seconds that a stopping leader waits for a successor: some ten round trips of a slow network. Without a
+successor the followers elect one after their election timeout."""
 
 
 class LinkFollower(Protocol):
-    """Who uses the links while the node serves clients. Called on the loop; must not block."""
+    """User of the peer links while the node serves clients. Called on the loop; must not block."""
 
     def link_up(self, peer: str, session: int) -> None: ...
     def link_down(self, peer: str, reason: str) -> None: ...
@@ -65,27 +65,27 @@ class LinkFollower(Protocol):
 
 
 class ClusterNodeHost(Protocol):
-    """What it needs of the node."""
+    """Interface of the node that `ClusterNode` requires."""
 
     settings: Settings
     log: Any
     loop: asyncio.AbstractEventLoop
 
     def die(self, failure: Exception) -> None:
-        """Something has failed without which no promise can be kept."""
+        """Stop the process: without the failed part no guarantee can be kept."""
 
     def cluster_changed(self) -> None:
-        """The answer to a question about the cluster may be another than before."""
+        """Wake everything that waits for a change of the cluster's state."""
 
     def applied(self) -> None:
-        """The metadata has changed."""
+        """Act on a change of the metadata."""
 
     async def respond(self, request: Request) -> dict[str, Any]:
-        """Carry out a verb that another node asks for."""
+        """Execute a command that another node requests."""
 
 
 class ClusterNode:
-    """One node among others, or alone. Implements `interlink_server.LinkUser`."""
+    """Member of a cluster, or a cluster of one node. Implements `peer_links.LinkListener`."""
 
     def __init__(
         self, node: ClusterNodeHost, application_host: ApplicationHost, files: RaftStorage, address: str
@@ -94,11 +94,11 @@ class ClusterNode:
         self._application_host = application_host
         self.settings = node.settings
         self.address = address
-        """Where other nodes reach this one; empty if they cannot."""
+        """Address at which other nodes reach this one; empty if they cannot."""
         self.forced = False
-        """The operator said `force_boot`: whoever is there is enough."""
+        """The operator ran `force_boot`: the connected nodes suffice as a quorum."""
         self.refused = ""
-        """Why a cluster does not let this node in."""
+        """Reason why a cluster rejects this node, or empty."""
         self.peer_links: PeerLinks | None = None
         self.questions = PeerRpc(self.send, node.respond)
         self._followers: list[LinkFollower] = []
@@ -109,20 +109,20 @@ class ClusterNode:
         self._examining: dict[str, asyncio.Task[None]] = {}
         self._work_scheduled = False
         self._ticking: asyncio.TimerHandle | None = None
-        self.take_part(files)
+        self.become_member(files)
 
-    # -- beginning and ending -------------------------------------------------------------------
+    # -- start and stop -------------------------------------------------------------------------
 
-    def take_part(self, files: RaftStorage) -> None:
-        """Be the member that the files say; whatever was before is over."""
+    def become_member(self, files: RaftStorage) -> None:
+        """Become the member that `files` describe. Any earlier membership ends."""
         self.refused = self._disowned_by = ""
         handling = self._handling()
         self.member = Member(
             self.settings.name, files, handling.quorum(), random.randrange, self.send, self._wake,
             address=self.address,
         )  # fmt: skip
-        self.member.listeners.append(self._hear)
-        self.member.metadata.listeners.append(self._follow)
+        self.member.listeners.append(self._on_member_event)
+        self.member.metadata.listeners.append(self._on_metadata_change)
         self.controller = ClusterController(
             self.member, handling, self._application_host, random.randrange, self.send,
             self.settings.mirroring_promotion_timeout_ms,
@@ -143,7 +143,7 @@ class ClusterNode:
         )
 
     def force(self) -> None:
-        """Whoever is there is enough, until everybody is."""
+        """Accept the connected nodes as a quorum until all members are connected."""
         self._set_forced(True)
         self.member.force()
 
@@ -154,31 +154,31 @@ class ClusterNode:
         self.member.set_rule(handling.quorum())
 
     def connect(self, peer_links: PeerLinks) -> None:
-        """Links are possible from now on."""
+        """Use `peer_links` for all traffic with other nodes."""
         self.peer_links = peer_links
         peer_links.options.statement = lambda: msgspec.msgpack.encode(self.member.consensus.durable_state)
 
     def _stated_by(self, peer: str) -> DurableState | None:
-        """How far a peer's disk is, as it stated when the link came up."""
+        """Return the durable Raft state that the peer announced when its link came up, if it is readable."""
         statement = self.peer_links.statement(peer) if self.peer_links is not None else b""
         with contextlib.suppress(msgspec.MsgspecError, ValueError):
             return msgspec.msgpack.decode(statement, type=DurableState)
         return None
 
     def begin(self) -> None:
-        """Let time pass."""
+        """Start the tick timer."""
         if self.peer_links is not None:
             self._introduce_ourselves()
         self._tick()
 
     def _introduce_ourselves(self) -> None:
-        """Others must hear which cluster this node belongs to, and it must find them."""
+        """Announce this node's cluster id in handshakes, and dial the members."""
         assert self.peer_links is not None
         self.peer_links.options.identity = PeerIdentity(self.settings.name, self.member.cluster_id)
         self._dial()
 
     async def close(self) -> None:
-        """Leave the lead to another and end the links."""
+        """Transfer the leadership to another node and close the links."""
         self.member.hand_over()
         deadline = self._node.loop.time() + HAND_OVER_TIMEOUT_S
         while self.member.leading and self.member.linked and self._node.loop.time() < deadline:  # noqa: ASYNC110
@@ -188,16 +188,16 @@ class ClusterNode:
         if self.peer_links is not None:
             await self.peer_links.stop()
 
-    # -- questions ------------------------------------------------------------------------------
+    # -- queries --------------------------------------------------------------------------------
 
     @property
     def members(self) -> list[str]:
-        """Everybody who belongs to the cluster, by name."""
+        """Names of all cluster members, sorted."""
         return sorted({self.settings.name, *self.member.metadata.state.nodes})
 
     @property
     def forgotten(self) -> bool:
-        """Did the cluster that this node belonged to take it out?"""
+        """Whether the cluster has removed this node from its members."""
         if not self.member.cluster_id:
             return False
         nodes = self.member.metadata.state.nodes
@@ -205,7 +205,7 @@ class ClusterNode:
         return bool(self._disowned_by) or unknown or not self.member.joined
 
     def disagreement(self) -> str:
-        """The same in RabbitMQ's words."""
+        """Return RabbitMQ's error text for a node that its cluster has removed."""
         me = self.settings.name
         peer = max((name for name in self.members if name != me), default=self._disowned_by)
         return (
@@ -216,7 +216,7 @@ class ClusterNode:
     # -- links ----------------------------------------------------------------------------------
 
     def follow(self, follower: LinkFollower) -> None:
-        """Hear of links, those that are there first."""
+        """Register a link follower, and report the existing links to it."""
         self._followers.append(follower)
         for peer in self.peer_links.peers if self.peer_links is not None else ():
             if peer not in self._impostors:
@@ -224,24 +224,24 @@ class ClusterNode:
                 follower.link_up(peer, self.peer_links.session(peer) or 0)
 
     def unfollow(self, follower: LinkFollower) -> None:
-        """Hear no more."""
+        """Remove a link follower."""
         if follower in self._followers:
             self._followers.remove(follower)
 
     def send(self, peer: str, message: Any, urgent: bool = False) -> None:
-        """Send a message if there is a link."""
+        """Send a message if a link to `peer` exists."""
         if self.peer_links is not None and (
             peer not in self._impostors or isinstance(message, FOR_IMPOSTORS)
         ):
             self.peer_links.send(peer, message, urgent)
 
     def flush(self) -> None:
-        """Let what was sent leave soon."""
+        """Schedule the write of sent messages to the sockets."""
         if self.peer_links is not None:
             self.peer_links.flush()
 
     def congested(self, peer: str) -> bool:
-        """Does so much wait for this node that callers should slow down?"""
+        """Return whether the output for `peer` is so large that callers should slow down."""
         return self.peer_links is not None and self.peer_links.congested(peer)
 
     def on_up(self, peer: str, session: int) -> None:
@@ -252,34 +252,39 @@ class ClusterNode:
         self.controller.up(peer, session, self._stated_by(peer))
         for follower in list(self._followers):
             follower.link_up(peer, session)
+        # force_boot relaxes the quorum only until all members are connected once.
         if self.forced and {self.settings.name, *self.member.linked} >= set(self.members):
             self._set_forced(False)
         self._node.cluster_changed()
 
     def _is_impostor(self, peer: str) -> bool:
-        """Is it a member by name, but one that knows nothing? Then it has lost its disk, and with it what it
-        promised to the others. It must not be taken for the member that it was: the cluster has to
-        forget that one first, and let this one in as a new node. (Or it was let in while it shook hands.)"""
+        """Return whether `peer` is a voter by name that reports no cluster.
+
+        Such a node has lost its disk, and with it its Raft promises to the others. It must not be taken
+        for the member that it was. The cluster has to forget that member first and admit this node as a
+        new one. (Or it was admitted while the handshake ran.)
+        """
         assert self.peer_links is not None
         return self.peer_links.is_blank(peer) and peer in self.member.consensus.members.voters
 
     async def _examine(self, peer: str) -> None:
-        """Ask it whether it knows by now what cluster it belongs to."""
-        said = False
+        """Ask the peer repeatedly whether it knows its cluster by now."""
+        warned = False
         while peer in self._impostors:
             with contextlib.suppress(ControlError):
-                told = await self.questions.ask(peer, Request("membership", [self.settings.name]))
-                if told["joined"] and told["cluster"] == self.member.cluster_id:
-                    self._greet_again(peer)
-                elif not said:
-                    said = True
+                membership = await self.questions.ask(peer, Request("membership", [self.settings.name]))
+                if membership["joined"] and membership["cluster"] == self.member.cluster_id:
+                    self._renew_link(peer)
+                elif not warned:
+                    warned = True
                     self._node.log.warning(
-                        f"{peer} is a member, but it has lost its data: let it be forgotten"
+                        f"{peer} is a member but has lost its data: run forget_cluster_node, "
+                        "then let it join again"
                     )
             await asyncio.sleep(EXAMINE_S)
 
-    def _greet_again(self, peer: str) -> None:
-        """It is the member that it says it is, or it is none any more: a node like any other."""
+    def _renew_link(self, peer: str) -> None:
+        """Renew the link to a peer that is a proper member again, or no member."""
         if self.peer_links is not None:
             self.peer_links.renew(peer)
 
@@ -313,18 +318,18 @@ class ClusterNode:
         self._node.cluster_changed()
 
     def seek(self, seeds: dict[str, str]) -> None:
-        """Dial these as well, name to address: through one of them this node will find its cluster."""
+        """Dial `seeds` (name to address) as well: through one of them this node finds its cluster."""
         self._seeds = seeds
         self._dial()
 
     def _dial_soon(self) -> None:
-        """Once for all the changes that come together."""
+        """Schedule one `_dial` for all changes of this turn."""
         if not self._dial_scheduled:
             self._dial_scheduled = True
             self._node.loop.call_soon(self._dial)
 
     def _dial(self) -> None:
-        """Keep links to all members, and to those who are to let this node in."""
+        """Keep links to all members, and to the seeds while this node is not a member."""
         self._dial_scheduled = False
         nodes = self.member.metadata.state.nodes.values()
         wanted = {node.name: node.address for node in nodes if node.address}
@@ -343,7 +348,7 @@ class ClusterNode:
                 self.peer_links.add_peer(PeerAddress(name, host, int(port)))
 
     def cut_all(self) -> None:
-        """End all links and dial nobody: this node is about to belong to another cluster."""
+        """Close all links and stop dialling: this node is about to join another cluster."""
         self._seeds = {}
         assert self.peer_links is not None
         for name in {*self._dialled, *self.peer_links.peers}:
@@ -372,14 +377,14 @@ class ClusterNode:
             self._node.die(failure)
         except Exception as error:
             text = "".join(traceback.format_exception(error))
-            self._node.log.error(f"an unexpected error while following the cluster:\n{text}")
+            self._node.log.error(f"unexpected error in the cluster controller:\n{text}")
 
-    def _follow(self, change: Change) -> None:
+    def _on_metadata_change(self, change: Change) -> None:
         if isinstance(change.record, records.Node):
             self._dial_soon()
             self._node.cluster_changed()
 
-    def _hear(self, event: MemberEvent) -> None:
+    def _on_member_event(self, event: MemberEvent) -> None:
         log = self._node.log
         match event:
             case LeaderChanged(leader, term):
@@ -405,13 +410,13 @@ class ClusterNode:
                     f"votes of {node} do not count until it has caught up"
                 )
             case CaughtUp(peer):
-                log.info(f"{peer} has caught up: its votes count again")
+                log.info(f"{peer} has caught up with the cluster: its votes count again")
             case ForkFound(fork):
-                log.warning(f"{fork.peer} went on without this node, and this node without it")
+                log.warning(f"metadata has forked: {fork.peer} and this node continued without each other")
             case ForkHealed(peer):
-                log.info(f"{peer} and this node share one history again")
+                log.info(f"metadata fork with {peer} is healed: both nodes share one history")
             case MembersChanged() if self.peer_links is not None:
                 self._introduce_ourselves()
                 for peer in self._impostors - set(self.member.consensus.members.voters):
-                    self._greet_again(peer)
+                    self._renew_link(peer)
         self._node.cluster_changed()

@@ -1,9 +1,8 @@
-"""The asyncio end of the control socket: accepts, reads one request, answers, closes.
+"""Asyncio server of the control socket: accepts, reads one request, replies, closes.
 
-The socket file has mode 0600 from its first moment, in a directory made with mode 0700: that is all
-the protection it has and needs. A socket left behind by a node that was killed is replaced; one that
-answers belongs to another node of the same name, and then this node runs without a control socket
-of its own and says so.
+The socket file has mode 0600 from its creation, in a directory with mode 0700. This is the only protection
+of the socket. A socket file left by a killed node is replaced. A socket that answers belongs to another
+node of the same name; this node then runs without a control socket and logs that.
 """
 
 from __future__ import annotations
@@ -35,18 +34,18 @@ from mirrormq.storage.journal_errors import JournalFailed
 
 
 class ControlServer:
-    """Serves one node's control socket."""
+    """Server of one node's control socket."""
 
     def __init__(self, node: NodeShell, after_request: Callable[[], None] = lambda: None) -> None:
         self._node = node
         self._after_request = after_request
-        """Called after each verb: the runtime ends a turn there, since a verb can wake queues."""
+        """Called after each command: the runtime ends a turn then, because a command can wake queues."""
         self._path = socket_path(node.settings.runtime_directory, node.settings.name)
         self._server: asyncio.Server | None = None
         self._running: set[asyncio.Task[None]] = set()
 
     async def start(self) -> str | None:
-        """Open the socket; returns a sentence for the log if that is not possible."""
+        """Open the socket. Return a sentence for the log if another node uses it."""
         try:
             _private_directory(self._path.parent)
         except OSError as error:
@@ -68,7 +67,7 @@ class ControlServer:
         return None
 
     async def stop(self) -> None:
-        """Close the socket; replies that are on their way go out first."""
+        """Close the socket after the pending replies have been sent."""
         if self._server is None:
             return
         self._server.close()
@@ -116,16 +115,17 @@ async def _receive(reader: asyncio.StreamReader) -> bytes:
 
 
 def _private_directory(path: Path) -> None:
-    """Make the directory, or make sure that nobody else can put sockets into one that is there."""
+    """Create the directory, or check that no other user can put sockets into an existing one."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     mode = path.stat().st_mode
     if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-        raise PermissionError(errno.EPERM, "everybody may write to it")
+        raise PermissionError(errno.EPERM, "every user may write to it")
 
 
 def _bound(path: Path) -> socket.socket:
-    """A socket at `path` that only its owner can open."""
+    """Return a listening socket at `path` that only its owner can open."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    # A chmod after bind would leave a moment in which another user can connect.
     before = os.umask(0o177)
     try:
         listener.bind(str(path))

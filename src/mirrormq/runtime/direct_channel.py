@@ -1,4 +1,4 @@
-"""A channel without a socket: what HTTP clients could do over AMQP is done through one of these."""
+"""Channel without a socket: carries out AMQP operations for HTTP clients."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from mirrormq.connections.connection import Connection
 
 ANSWER_TIMEOUT_S = 30.0
-"""How long a declaration or a confirm may take before the client is told that it did not come."""
+"""Seconds to wait for the reply to a declaration, or for a confirm, before the request fails."""
 
 
 class _DirectConnection:
-    """What a Channel needs of its connection, where there is no socket: replies go to a callback."""
+    """Connection interface for a Channel without a socket. Replies go to a callback."""
 
     def __init__(
-        self, broker: Broker, user: User, vhost: str, heard: Callable[[bytes], None],
+        self, broker: Broker, user: User, vhost: str, on_method: Callable[[bytes], None],
         failed: Callable[[AmqpError], None],
     ) -> None:  # fmt: skip
         self.broker = broker
@@ -46,7 +46,7 @@ class _DirectConnection:
         self.reply_bytes = 0
         self.effort = 0
         self.fail = failed
-        self._heard = heard
+        self._received = on_method
 
     @property
     def vhost(self) -> Vhost:
@@ -56,40 +56,40 @@ class _DirectConnection:
         self.fail(error)
 
     def postponed(self, size_bytes: int) -> None:
-        """A request is made of one method at a time: nothing has to wait."""
+        """Ignore the limit on postponed input: a request consists of one method at a time."""
 
     def channel_answered(self) -> None:
-        """Nobody waits to close it."""
+        """Ignore the reply: no connection.close waits for it."""
 
     def send(self, channel: int, payload: bytes) -> None:
-        self._heard(payload)
+        self._received(payload)
 
     def output(self) -> list[bytes]:
-        """Contents that come back are not looked at."""
+        """Discard returned contents."""
         return []
 
     def client_can(self, capability: str) -> bool:
         return False
 
     def congested_by(self, queue: QueueInterface, count: int, size_bytes: int) -> None:
-        """One message at a time congests nobody."""
+        """Ignore congestion: one message at a time congests no queue."""
 
 
 class SocketlessChannel:
-    """Implements `management.seam.DirectChannel`."""
+    """AMQP channel of one HTTP request. Implements `management.managed_node.DirectChannel`."""
 
     def __init__(self, broker: Broker, user: User, vhost: str, turn: Callable[[], None]) -> None:
-        self._connection = _DirectConnection(broker, user, vhost, self._hear, self._failed)
+        self._connection = _DirectConnection(broker, user, vhost, self._on_method, self._failed)
         self._channel = Channel(cast("Connection", self._connection), 1)
         self._channel.counters = self._channel.vhost.past
         self._turn = turn
         self._answer: asyncio.Future[None] | None = None
         self._awaited: frozenset[int] = frozenset()
-        self._heard: list[int] = []
+        self._received: list[int] = []
 
-    def _hear(self, payload: bytes) -> None:
+    def _on_method(self, payload: bytes) -> None:
         method_id = int.from_bytes(payload[:4], "big")
-        self._heard.append(method_id)
+        self._received.append(method_id)
         if method_id in self._awaited and self._answer is not None and not self._answer.done():
             self._answer.set_result(None)
 
@@ -97,7 +97,7 @@ class SocketlessChannel:
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(error)
 
-    async def _ask(self, request: bytes, *awaited: int) -> None:
+    async def _request(self, request: bytes, *awaited: int) -> None:
         self._expect(*awaited)
         METHODS[int.from_bytes(request[:4], "big")](self._channel, decode_method(request))
         await self._answered()
@@ -113,7 +113,7 @@ class SocketlessChannel:
             await asyncio.wait_for(self._answer, ANSWER_TIMEOUT_S)
         except TimeoutError:
             self._channel.closing = True
-            raise InternalError("no answer in time") from None
+            raise InternalError("the broker did not reply in time") from None
 
     async def declare_queue(
         self, name: str, *, durable: bool, auto_delete: bool, arguments: Mapping[str, Any]
@@ -121,14 +121,14 @@ class SocketlessChannel:
         request = methods.encode_queue_declare(
             name, durable=durable, auto_delete=auto_delete, arguments=table_of(arguments)
         )
-        await self._ask(request, methods.QUEUE_DECLARE_OK)
+        await self._request(request, methods.QUEUE_DECLARE_OK)
 
     async def delete_queue(self, name: str, *, if_unused: bool, if_empty: bool) -> None:
         request = methods.encode_queue_delete(name, if_unused=if_unused, if_empty=if_empty)
-        await self._ask(request, methods.QUEUE_DELETE_OK)
+        await self._request(request, methods.QUEUE_DELETE_OK)
 
     async def purge_queue(self, name: str) -> None:
-        await self._ask(methods.encode_queue_purge(name), methods.QUEUE_PURGE_OK)
+        await self._request(methods.encode_queue_purge(name), methods.QUEUE_PURGE_OK)
 
     async def declare_exchange(
         self,
@@ -148,10 +148,12 @@ class SocketlessChannel:
             internal=internal,
             arguments=table_of(arguments),
         )
-        await self._ask(request, methods.EXCHANGE_DECLARE_OK)
+        await self._request(request, methods.EXCHANGE_DECLARE_OK)
 
     async def delete_exchange(self, name: str, *, if_unused: bool) -> None:
-        await self._ask(methods.encode_exchange_delete(name, if_unused=if_unused), methods.EXCHANGE_DELETE_OK)
+        await self._request(
+            methods.encode_exchange_delete(name, if_unused=if_unused), methods.EXCHANGE_DELETE_OK
+        )
 
     async def bind(
         self, source: str, kind: str, destination: str, key: str, arguments: Mapping[str, Any]
@@ -159,39 +161,39 @@ class SocketlessChannel:
         table = table_of(arguments)
         if kind == "queue":
             request = methods.encode_queue_bind(destination, source, key, arguments=table)
-            await self._ask(request, methods.QUEUE_BIND_OK)
+            await self._request(request, methods.QUEUE_BIND_OK)
         else:
             request = methods.encode_exchange_bind(destination, source, key, arguments=table)
-            await self._ask(request, methods.EXCHANGE_BIND_OK)
+            await self._request(request, methods.EXCHANGE_BIND_OK)
 
     async def unbind(self, source: str, kind: str, destination: str, key: str, arguments: bytes) -> None:
         table = decode_entries(arguments)
         if kind == "queue":
             request = methods.encode_queue_unbind(destination, source, key, arguments=table)
-            await self._ask(request, methods.QUEUE_UNBIND_OK)
+            await self._request(request, methods.QUEUE_UNBIND_OK)
         else:
             request = methods.encode_exchange_unbind(destination, source, key, arguments=table)
-            await self._ask(request, methods.EXCHANGE_UNBIND_OK)
+            await self._request(request, methods.EXCHANGE_UNBIND_OK)
 
     async def publish(self, exchange: str, key: str, properties: bytes, body: bytes) -> bool:
-        await self._ask(methods.encode_confirm_select(), methods.CONFIRM_SELECT_OK)
+        await self._request(methods.encode_confirm_select(), methods.CONFIRM_SELECT_OK)
         self._expect(methods.BASIC_ACK, methods.BASIC_NACK)
         content = build_frames(1, properties, body, self._connection.frame_max)
         self._channel.publishes(encode_basic_publish(exchange, key, mandatory=True), properties, [content])
         await self._answered()
-        return methods.BASIC_RETURN not in self._heard and methods.BASIC_NACK not in self._heard
+        return methods.BASIC_RETURN not in self._received and methods.BASIC_NACK not in self._received
 
     async def get(self, queue: str, count: int, mode: str, most_bytes: int) -> list[tuple[Message, int]]:
         channel = self._channel
         channel.check_permission("queue", queue, "read")
-        found = channel.vhost.accessible_queue(queue, channel.connection)
+        source = channel.vhost.accessible_queue(queue, channel.connection)
         taken: list[tuple[Message, int]] = []
         at_once = mode == "ack_requeue_false"
-        settle = found.requeue
+        settle = source.requeue
         try:
             size = 0
             while len(taken) < count and size < most_bytes:
-                message, left = await self._get_one(found, at_once)
+                message, left = await self._get_one(source, at_once)
                 channel.counters.count_get(message, at_once)
                 if message is None:
                     break
@@ -199,9 +201,11 @@ class SocketlessChannel:
                 taken.append((message, left))
             copies = [(_copy(message), left) for message, left in taken]
             if mode == "reject_requeue_false":
-                settle = found.reject
+                settle = source.reject
             return copies
         finally:
+            # Until the copies exist `settle` is requeue: an error while reading returns every message to the
+            # queue.
             if taken and not at_once:
                 settle([message for message, _ in taken])
             self._turn()
@@ -225,11 +229,11 @@ class SocketlessChannel:
         try:
             return await asyncio.wait_for(got, ANSWER_TIMEOUT_S)
         except TimeoutError:
-            raise InternalError("no answer in time") from None
+            raise InternalError("the broker did not reply in time") from None
 
 
 def _copy(message: Message) -> Message:
-    """As it was when it was taken: going back to its queue marks it redelivered."""
+    """Copy the message as it was when delivered: a requeue marks the original as redelivered."""
     copy = Message(message.envelope, message.frames)
     copy.redelivered = message.redelivered
     return copy

@@ -1,4 +1,4 @@
-"""The metadata of a node that begins a cluster, and whose data directory it is."""
+"""First boot of a node: default metadata of a new cluster, and ownership of the data directory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mirrormq.metadata.store import Defaults, MetadataStore
 
 
 def check_name(settings: Settings) -> None:
-    """A data directory belongs to the node that used it first: others know it by that name."""
+    """Check that the data directory belongs to this node. It belongs to the first node name that used it."""
     path = settings.data_directory / "node"
     try:
         owner = path.read_text().strip()
@@ -24,7 +24,7 @@ def check_name(settings: Settings) -> None:
     if owner != settings.name:
         raise ConfigurationError(
             f"The data in {settings.data_directory} belongs to node {owner}, not to {settings.name}. "
-            "Start the node with --name, or give this one a directory of its own."
+            "Start the node with --name, or give this one another data directory."
         )
 
 
@@ -34,7 +34,7 @@ def _default_password(settings: Settings) -> str:
 
 
 def boot(store: MetadataStore, settings: Settings) -> None:
-    """What the first node of a cluster does when it starts."""
+    """Create the default vhost, user, permissions and event exchange of a new cluster."""
     user = None
     if settings.default_user and not store.state.users:
         user = records.User(

@@ -1,14 +1,14 @@
-"""How a node that belongs to no cluster yet comes to belong to one.
+"""Cluster formation: how a node without a cluster joins one or creates one.
 
-    nobody is named             it is a cluster of its own
-    --join names members        it asks them until one lets it in
-    a list (classic_config)     the same, but the first by name begins the cluster if there is none
+    no node is configured       the node creates a cluster of one
+    --join names members        the node asks them until one admits it
+    a list (classic_config)     as with --join, but the first node by name creates the cluster if none exists
 
-Before the first of a list begins one, it looks whether another one of the list is a member already: it may
-have lost its disk, and then it must join its old cluster instead. It looks as long as RabbitMQ does, or
-until every one of the list has said no.
+Before the first node of a list creates a cluster, it checks whether another node of the list is a member
+already. It may have lost its disk, and then it must join its old cluster instead. It checks as long as
+RabbitMQ does, or until every node of the list has replied that it is no member.
 
-Where a node listens for others is known by the name of its host and a port; see docs/configuration.md.
+Other nodes know a node's cluster listener by host name and port; see docs/configuration.md.
 """
 
 from __future__ import annotations
@@ -32,74 +32,74 @@ POLL_S = 0.1
 
 
 def seeds(settings: Settings) -> dict[str, str]:
-    """Other nodes that are named in the settings, and where they are."""
+    """Return the other nodes that the settings name, with their addresses."""
     named = settings.join or settings.classic_config_nodes
     return {seed.name: str(seed.address) for seed in named if seed.name != settings.name}
 
 
 def default_address(name: str) -> Address:
-    """Where a node of this name listens if nobody says otherwise."""
+    """Return the default cluster listener address of the node `name`."""
     return Address(name.partition("@")[2], CLUSTER_PORT)
 
 
 def first_snapshot(settings: Settings) -> Snapshot:
-    """What an empty data directory begins with."""
+    """Return the metadata snapshot that an empty data directory starts with."""
     return Snapshot() if seeds(settings) else founded_alone(settings)
 
 
 def founded_alone(settings: Settings) -> Snapshot:
-    """A new cluster with this node alone in it."""
+    """Return the snapshot of a new cluster with this node as its only member."""
     return new_cluster(settings.name, random.SystemRandom().randrange)
 
 
 def next_boot() -> int:
-    """A number above what any earlier life of this node had, in whatever data directory, or in a later state
-    of this one: what it proposed then is still remembered by its cluster, and must not be taken for what it
-    proposes now."""
+    """Return a boot number above that of every earlier incarnation of this node, in any data directory and
+    any restored state of it. The cluster remembers earlier proposals of this node and must not confuse
+    them with new ones."""
     return int(time.time())
 
 
 def found(cluster: ClusterNode, files: ConsensusLog) -> None:
-    """Begin a cluster."""
+    """Create a cluster with this node as its only member."""
     files.begin(founded_alone(cluster.settings), next_boot())
-    cluster.take_part(files)
+    cluster.become_member(files)
     boot(cluster.member.metadata, cluster.settings)
 
 
 async def form(cluster: ClusterNode, files: ConsensusLog, log: Any) -> None:
-    """Find a cluster, or begin one; returns when this node has asked to be let in, or is one by itself."""
+    """Find a cluster or create one. Return when this node has asked to join, or has created its cluster."""
     settings = cluster.settings
     others = seeds(settings)
     if not others:
         found(cluster, files)
         return
     cluster.seek(others)
-    if _begins(settings) and not await _there_is_one(cluster, others):
-        log.info("no cluster was found: this node begins one")
+    if _is_founder(settings) and not await _cluster_exists(cluster, others):
+        log.info("no existing cluster found: this node creates one")
         found(cluster, files)
     else:
-        log.info(f"this node asks to be let in by {', '.join(sorted(others))}")
+        log.info(f"asking to join the cluster of {', '.join(sorted(others))}")
 
 
-def _begins(settings: Settings) -> bool:
-    """Is this node the one that begins a cluster if there is none?"""
+def _is_founder(settings: Settings) -> bool:
+    """Return whether this node creates the cluster if none exists."""
     names = [seed.name for seed in settings.classic_config_nodes]
     return not settings.join and bool(names) and min(names) == settings.name
 
 
-async def _there_is_one(cluster: ClusterNode, others: dict[str, str]) -> bool:
-    """Is one of the others a member of a cluster already?"""
+async def _cluster_exists(cluster: ClusterNode, others: dict[str, str]) -> bool:
+    """Return whether one of `others` is a member of a cluster already."""
     settings = cluster.settings
     deadline = time.monotonic() + settings.discovery_retry_limit * settings.discovery_retry_interval_ms / 1000
-    without: set[str] = set()
-    while time.monotonic() < deadline and without != others.keys():
-        for name in sorted(others.keys() & cluster.member.linked - without):
+    without_cluster: set[str] = set()
+    while time.monotonic() < deadline and without_cluster != others.keys():
+        for name in sorted(others.keys() & cluster.member.linked - without_cluster):
             try:
-                told = await cluster.questions.ask(name, Request("membership", [settings.name]))
+                membership = await cluster.questions.ask(name, Request("membership", [settings.name]))
             except ControlError:
                 continue
-            if told["joined"]:
+            if membership["joined"]:
                 return True
-            without.add(name)
+            without_cluster.add(name)
         await asyncio.sleep(POLL_S)
     return False

@@ -1,9 +1,10 @@
-"""Limits of HTTP connections: per node, per address, and a reserve for health checks and metrics.
+"""HTTP connection limits: per node, per address, and a reserve for health checks and metrics.
 
-A connection *waits* while its next request is incomplete. At a limit the oldest connection that waits is
-closed for a new one, of the same address first: clients that send half a request cannot keep the others out.
-If none waits, the new connection may use the reserve. A reserved connection is answered for health checks and
-metrics only; other requests get 429 (limit of the address) or 503 (limit of the node).
+A connection *waits* while its next request is incomplete. At a limit the node closes the oldest waiting
+connection in favour of a new one, preferably of the same address. Clients that send half a request
+therefore cannot lock out other clients. If no connection waits, the new connection may use the reserve. A
+reserved connection serves health checks and metrics only; other requests get 429 (limit of the address) or
+503 (limit of the node).
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from collections.abc import Callable
 from typing import Protocol
 
 CONNECTIONS_MAX = 500
-"""HTTP connections of a node. A browser opens six."""
+"""Maximum HTTP connections of a node. A browser opens six."""
 
 CONNECTIONS_PER_ADDRESS_MAX = 250
-"""HTTP connections of one address: a reverse proxy in front of forty browsers."""
+"""Maximum HTTP connections of one address: a reverse proxy in front of forty browsers."""
 
 RESERVED_MAX = 32
-"""Connections beyond the limits that get health checks and metrics."""
+"""Maximum connections beyond the limits, for health checks and metrics."""
 
 TOO_MANY_REQUESTS = 429
 UNAVAILABLE = 503
@@ -28,40 +29,40 @@ RESERVED_PATHS = ("/metrics", "/api/health/checks/", "/api/healthchecks/", "/api
 
 
 def is_reserved_path(path: str) -> bool:
-    """Is this a path that monitoring needs most while a node is overloaded?"""
+    """Return whether monitoring needs this path most while a node is overloaded."""
     return path.startswith(RESERVED_PATHS)
 
 
 class Admitted(Protocol):
-    """A connection as the limits see it."""
+    """Connection interface that the limits use."""
 
     address: str
     refusal: int
-    """Status for requests that are not monitoring; 0: every request is served."""
+    """Status for requests that are not monitoring; 0 if every request is served."""
 
     def give_way(self) -> None:
-        """Close: another client needs the place."""
+        """Close in favour of another client."""
 
     def stop(self) -> None:
-        """Close unless a request is being answered."""
+        """Close unless a request is being processed."""
 
     def close(self) -> None: ...
 
 
 class HttpAdmission:
-    """Every HTTP connection of a node."""
+    """Admission control of all HTTP connections of a node."""
 
     def __init__(self) -> None:
         self.connections: dict[Admitted, None] = {}
-        """Oldest first."""
+        """All connections, oldest first."""
         self._waiting: dict[Admitted, None] = {}
-        """Connections without a complete request, those that wait longest first."""
+        """Connections without a complete request, longest wait first."""
         self._per_address: Counter[str] = Counter()
-        """Connections that do not use the reserve."""
+        """Connections per address, without those of the reserve."""
         self._reserved = 0
 
     def admit(self, connection: Admitted) -> bool:
-        """Take a new connection in; it waits. False: it must be closed."""
+        """Register a new connection as waiting. Return False if it must be closed."""
         connection.refusal = self._make_room(connection.address)
         if connection.refusal:
             if self._reserved >= RESERVED_MAX and not self._evict(lambda other: bool(other.refusal)):
@@ -81,7 +82,7 @@ class HttpAdmission:
             self._waiting.setdefault(connection)
 
     def dismiss(self, connection: Admitted) -> None:
-        """Forget a connection that is closed."""
+        """Remove a closed connection."""
         if connection not in self.connections:
             return
         del self.connections[connection]
@@ -94,7 +95,7 @@ class HttpAdmission:
             del self._per_address[connection.address]
 
     def _make_room(self, address: str) -> int:
-        """Make room for one more connection; return the refusal if there is none."""
+        """Make room for one more connection. Return the refusal status if there is none."""
         if self._per_address[address] >= CONNECTIONS_PER_ADDRESS_MAX and not self._evict(
             lambda other: other.address == address and not other.refusal
         ):
@@ -106,7 +107,7 @@ class HttpAdmission:
         return 0
 
     def _busiest_waiting(self) -> str | None:
-        """Return the address with most connections among those that have one to give."""
+        """Return the address with most connections among those with a waiting connection."""
         addresses = {other.address for other in self._waiting if not other.refusal}
         return max(addresses, key=self._per_address.__getitem__, default=None)
 

@@ -1,8 +1,8 @@
-"""One HTTP/1.1 connection: h11 reads requests, an ASGI application answers them.
+"""HTTP/1.1 connection: h11 parses requests, an ASGI application replies to them.
 
-The client has `HEAD_TIMEOUT_S` for a request's head, and must bring its body at `BODY_BYTES_MIN` a
-`BODY_TIMEOUT_S`. A late client is told 408, as RabbitMQ tells it. Input is read while a request is answered,
-up to `AHEAD_BYTES_MAX`, because a closed socket is noticed by reading only.
+The client has `HEAD_TIMEOUT_S` for a request's head, and must send its body at `BODY_BYTES_MIN` per
+`BODY_TIMEOUT_S`. A late client receives 408, as from RabbitMQ. The node keeps reading while it processes a
+request, up to `AHEAD_BYTES_MAX`, because only a read notices a closed socket.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ IDLE_TIMEOUT_S = 60.0
 
 BODY_TIMEOUT_S = 5.0
 BODY_BYTES_MIN = 4096
-"""A body that brings less than this within the time, without being complete, is given up."""
+"""Minimum bytes per `BODY_TIMEOUT_S`. The node gives up an incomplete body that arrives more slowly."""
 
 HEAD_BYTES_MAX = 64 * 1024
-"""Request line and headers: a queue's name of 255 bytes takes 765 in a path."""
+"""Maximum size of request line and headers: a queue name of 255 bytes takes 765 in a path."""
 
 AHEAD_BYTES_MAX = 64 * 1024
-"""Bytes of later requests that are read while one is answered."""
+"""Maximum bytes of later requests that are read while one is processed."""
 
 BODY_AHEAD_BYTES_MAX = 1024 * 1024
-"""Bytes of a body that wait for the application."""
+"""Maximum bytes of a body that wait for the application."""
 
 UNREAD_BODY_BYTES_MAX = 64 * 1024 * 1024
-"""Bytes of a body that are read and dropped behind a refusal. A client that is still sending does not see
-an answer if its socket is reset."""
+"""Maximum bytes of a body that are read and discarded after a refusal. A client that is still sending does
+not see the response if its socket is reset."""
 
 WRITE_TIMEOUT_S = 30.0
-"""A client that takes none of an answer for so long is dropped."""
+"""Seconds after which a client is dropped that receives nothing of a response."""
 
 OUTPUT_BYTES_MAX = 256 * 1024
-"""Output that waits for a client before the application waits too."""
+"""Output bytes that wait for a client before the application waits too."""
 
 REASONS = {int(status): status.phrase.encode("ascii") for status in HTTPStatus}
 BAD_REQUEST = 400
@@ -59,7 +59,7 @@ REQUEST_TIMEOUT = 408
 
 
 class HttpConnection(asyncio.Protocol):
-    """The server's end of one HTTP connection."""
+    """Server side of one HTTP connection."""
 
     def __init__(self, server: HttpServer, *, is_tls: bool, role: str) -> None:
         self._server = server
@@ -74,23 +74,23 @@ class HttpConnection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
         self._window_bytes = 0
-        """Bytes of the body in the current `BODY_TIMEOUT_S`."""
+        """Bytes of the body received in the current `BODY_TIMEOUT_S`."""
         self._ahead_bytes = 0
         self._unread_bytes = 0
         self._idle = False
-        """No byte of the next request has come."""
+        """No byte of the next request has arrived."""
         self._reading = True
         self._closing = False
         self.writable = asyncio.Event()
         self.writable.set()
 
-    # -- the socket -----------------------------------------------------------------------------
+    # -- socket ---------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]
         peer = transport.get_extra_info("peername")
         if peer is None:
-            transport.abort()  # type: ignore[attr-defined] # the client was gone before it was accepted
+            transport.abort()  # type: ignore[attr-defined] # the client closed before the socket was accepted
             return
         self.address = address_block(peer[0])
         transport.set_write_buffer_limits(high=OUTPUT_BYTES_MAX)  # type: ignore[attr-defined]
@@ -113,7 +113,7 @@ class HttpConnection(asyncio.Protocol):
         self._read_events()
 
     def eof_received(self) -> None:
-        """A client that sends no more is gone: the transport closes."""
+        """Let the transport close: a client that has shut down its side does not wait for responses."""
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closing = True
@@ -150,7 +150,7 @@ class HttpConnection(asyncio.Protocol):
     # -- requests -------------------------------------------------------------------------------
 
     def _read_events(self) -> None:
-        """Take what h11 finds in the input."""
+        """Process the events that h11 finds in the input."""
         while not self._closing:
             try:
                 event = self._h11.next_event()
@@ -172,7 +172,8 @@ class HttpConnection(asyncio.Protocol):
     def _begin(self, request: h11.Request) -> None:
         names = {name for name, _ in request.headers}
         if b"content-length" in names and b"transfer-encoding" in names:
-            # RFC 9112, 6.3: a proxy in front may have read the other one, and see another request here.
+            # RFC 9112, 6.3: a proxy in front may use the other header and see another request here
+            # (smuggling).
             self._fail(BAD_REQUEST)
             return
         scope = self._scope(request)
@@ -211,7 +212,7 @@ class HttpConnection(asyncio.Protocol):
             self._pause_reading()
 
     def body_taken(self) -> None:
-        """The application has taken all of the body that was there."""
+        """Read on after the application has consumed the buffered body."""
         if self._exchange is not None and not self._exchange.body_complete:
             self._resume_reading()
 
@@ -224,14 +225,14 @@ class HttpConnection(asyncio.Protocol):
             self._next_request()
 
     def continue_body(self) -> None:
-        """Tell a client that waits for it (`Expect: 100-continue`) to send its body."""
+        """Send 100 Continue to a client that waits for it (`Expect: 100-continue`)."""
         if self._h11.they_are_waiting_for_100_continue and not self._closing:
             self.send(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue"))
 
-    # -- answers --------------------------------------------------------------------------------
+    # -- responses ------------------------------------------------------------------------------
 
     def start_answer(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Send the head of an answer."""
+        """Send the head of a response."""
         if self._server.stopping and (b"connection", b"close") not in headers:
             headers = [*headers, (b"connection", b"close")]
         headers = [(b"date", _date(int(time.time()))), *headers]
@@ -243,10 +244,10 @@ class HttpConnection(asyncio.Protocol):
             self._transport.write(data)
 
     def answer_complete(self) -> None:
-        """The answer is out; take the next request once the body of this one has come."""
+        """Accept the next request once the response is sent and the body of this request has arrived."""
         if self._h11.our_state is not h11.DONE or self._server.stopping:
             if self._exchange is not None and not self._exchange.body_complete:
-                self._resume_reading()  # drop the rest of the body, so that the client reads the answer
+                self._resume_reading()  # discard the rest of the body, so that the client reads the response
                 return
             self.close()
         elif self._exchange is not None and self._exchange.body_complete:
@@ -275,14 +276,14 @@ class HttpConnection(asyncio.Protocol):
         self._arm(HEAD_TIMEOUT_S, self._late)
 
     def _fail(self, status: int) -> None:
-        """Refuse a request that cannot be used, and close."""
+        """Refuse an unusable request and close the connection."""
         if self._h11.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self.start_answer(status, [(b"content-length", b"0"), (b"connection", b"close")])
             self.send(h11.EndOfMessage())
         self.close()
 
     def close(self) -> None:
-        """Close the socket when the output is out, or after a while."""
+        """Close the socket when its output is sent, or after `WRITE_TIMEOUT_S`."""
         self._closing = True
         self._disarm()
         if self._transport is not None:
@@ -292,17 +293,18 @@ class HttpConnection(asyncio.Protocol):
             self._exchange.lost()
 
     def stop(self) -> None:
-        """Close now unless a request is being answered."""
+        """Close now unless a request is being processed."""
         if self._exchange is None or self._exchange.answered:
             self.close()
 
-    # -- time -----------------------------------------------------------------------------------
+    # -- timeouts -------------------------------------------------------------------------------
 
     def give_way(self) -> None:
-        """Close for a new client's sake."""
+        """Close in favour of a new client."""
         self._late()
 
     def _body_is_late(self) -> None:
+        # A paused read is this node's own doing: the client must not be blamed for it.
         if self._window_bytes >= BODY_BYTES_MIN or not self._reading:
             self._window_bytes = 0
             self._arm(BODY_TIMEOUT_S, self._body_is_late)
@@ -310,7 +312,8 @@ class HttpConnection(asyncio.Protocol):
             self._late()
 
     def _late(self) -> None:
-        """Tell a client 408 if it has begun a request; one that was silent is closed without a word."""
+        """Send 408 to a client that has begun a request. Close the connection of a silent client without a
+        response."""
         if self._exchange is not None or self._h11.trailing_data[0]:
             self._fail(REQUEST_TIMEOUT)
         else:

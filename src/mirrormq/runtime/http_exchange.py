@@ -1,4 +1,4 @@
-"""One request and its answer, as an ASGI application sees them."""
+"""HTTP request and its response, in the form an ASGI application uses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DISCONNECT = {"type": "http.disconnect"}
 
 
 class HttpExchange:
-    """ASGI's `receive` and `send` of one request."""
+    """ASGI `receive` and `send` of one request."""
 
     def __init__(self, connection: HttpConnection, scope: dict[str, Any], *, head_only: bool) -> None:
         self._connection = connection
@@ -29,17 +29,17 @@ class HttpExchange:
         self.body_complete = False
         self._body_given = False
         self.answered = False
-        """All of the answer has been given to the socket."""
+        """The socket has received the complete response."""
         self._started = False
         self._changed = asyncio.Event()
-        """More of the body has come, or the client is gone."""
+        """Set when more of the body has arrived, or the client is gone."""
         self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         scope[GONE] = self._gone
 
-    # -- the connection's side ------------------------------------------------------------------
+    # -- used by the connection -----------------------------------------------------------------
 
     def add_body(self, data: bytes) -> int:
-        """Append a piece of the body; return how many bytes wait."""
+        """Append a piece of the body. Return the bytes that wait."""
         self._body += data
         self._changed.set()
         return len(self._body)
@@ -49,15 +49,15 @@ class HttpExchange:
         self._changed.set()
 
     def lost(self) -> None:
-        """The connection is closed."""
+        """Record that the connection is closed."""
         if not self._gone.done():
             self._gone.set_result(None)
         self._changed.set()
 
-    # -- the application's side -----------------------------------------------------------------
+    # -- used by the application ----------------------------------------------------------------
 
     async def receive(self) -> Message:
-        """Give the next piece of the body, or `http.disconnect`."""
+        """Return the next piece of the body, or `http.disconnect`."""
         if not self.body_complete:
             self._connection.continue_body()
         while not (self._body or self.body_complete or self._gone.done()) or self._body_given:
@@ -74,7 +74,7 @@ class HttpExchange:
         return {"type": "http.request", "body": body, "more_body": not self.body_complete}
 
     async def send(self, message: Message) -> None:
-        """Send a part of the answer; raises OSError when the client is gone."""
+        """Send a part of the response. Raise OSError if the client is gone."""
         if self._gone.done():
             raise ClientGone
         if message["type"] == "http.response.start":
@@ -87,13 +87,13 @@ class HttpExchange:
             self._connection.send(h11.Data(data=body))
         if not message.get("more_body", False):
             self._connection.send(h11.EndOfMessage())
-        # Also behind the last piece: otherwise answers to requests that came ahead pile up.
+        # Wait after the last piece too: otherwise responses to pipelined requests pile up in memory.
         await self._connection.writable.wait()
         if not message.get("more_body", False):
             self._finish()
 
     async def refuse(self, status: int) -> None:
-        """Answer with a status and nothing else, unless an answer has begun."""
+        """Respond with a status only, unless a response has begun."""
         if self._started or self._gone.done():
             self._connection.close()
             return
@@ -102,7 +102,7 @@ class HttpExchange:
         await self.send({"type": "http.response.body"})
 
     def end(self) -> None:
-        """The application has returned; an answer that it has not completed ends with the connection."""
+        """Close the connection if the application returned without a complete response."""
         if not self.answered:
             self._connection.close()
 

@@ -1,4 +1,4 @@
-"""HTTP listeners of a node, and the tasks that answer requests."""
+"""HTTP listeners of a node, and the tasks that process requests."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Application = Callable[
 ]
 
 STOP_TIMEOUT_S = 2.0
-"""How long requests may go on when the node stops."""
+"""Seconds that running requests may continue when the node stops."""
 
 INTERNAL_ERROR = 500
 
 
 class HttpServer:
-    """Serves one ASGI application on any number of addresses."""
+    """Server of one ASGI application on any number of addresses."""
 
     def __init__(self, application: Application, warn: Callable[[str], None]) -> None:
         self._application = application
@@ -41,7 +41,7 @@ class HttpServer:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def listen(self, address: Address, context: ssl.SSLContext | None, role: str) -> None:
-        """Listen on an address; `role` tells the application which listener a request came to."""
+        """Listen on an address. `role` identifies the listener of a request to the application."""
         loop = asyncio.get_running_loop()
         opened = False
         hosts = ["127.0.0.1", "::1"] if address.host == "localhost" else [address.host or None]
@@ -64,11 +64,11 @@ class HttpServer:
 
     @property
     def requests(self) -> int:
-        """Number of requests that are being answered."""
+        """Number of requests in progress."""
         return len(self._tasks)
 
     def run(self, exchange: HttpExchange, refusal: int) -> None:
-        """Answer a request in a task of its own; with a refusal only what monitoring asks for."""
+        """Process a request in a separate task. With a refusal, serve monitoring paths only."""
         task = asyncio.get_running_loop().create_task(self._run(exchange, refusal))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -80,20 +80,20 @@ class HttpServer:
             else:
                 await self._application(exchange.scope, exchange.receive, exchange.send)
         except (ClientGone, ClientDisconnect):
-            pass  # a client may leave at any time; that is not worth a line
+            pass  # a client may close at any time; no log line
         except Exception as error:
-            self._warn("an HTTP answer failed:\n" + "".join(traceback.format_exception(error)))
+            self._warn("HTTP request failed:\n" + "".join(traceback.format_exception(error)))
             await exchange.refuse(INTERNAL_ERROR)
         finally:
             exchange.end()
 
     def close(self) -> None:
-        """Accept no more connections."""
+        """Accept no new connections."""
         for server in self._servers:
             server.close()
 
     async def stop(self) -> None:
-        """Close every connection; requests that are being answered get a moment."""
+        """Close every connection after running requests had `STOP_TIMEOUT_S` to complete."""
         self.close()
         self.stopping = True
         for connection in list(self.admission.connections):

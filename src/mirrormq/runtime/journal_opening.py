@@ -1,8 +1,8 @@
-"""Starting on what the last run left: the journal is read, losses are told, nothing is thrown away unasked.
+"""Journal opening at node start: recover the journal, log losses, discard nothing without cause.
 
-Queues that the journal has and the metadata has not were deleted just before a crash, so their
-messages go. But if the metadata log itself has lost something, that may have been the queue's
-declaration: then its messages are put into a queue of their own, where they can be looked at and moved.
+A queue that is in the journal but not in the metadata was deleted just before a crash; its messages are
+discarded. But if the metadata log itself has lost entries, the queue's declaration may be among them. Its
+messages then go to a separate queue, where the operator can inspect and move them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ LOST_QUEUE = "mirrormq.lost-queue.{}"
 def recover(
     journal: Journal, metadata: MetadataStore, lost: Sequence[Dropped], settings: Settings, log: Any
 ) -> None:
-    """Open the journal and make it agree with the metadata, of which `lost` could not be read."""
+    """Open the journal and reconcile it with the metadata. `lost` lists the unreadable parts of the
+    metadata."""
     report = journal.open()
     if report.index_ignored is not None:
-        log.warning(f"the journal's index was not used: {report.index_ignored}")
+        log.warning(f"journal index not used: {report.index_ignored}")
     for dropped in (*lost, *report.dropped):
         log.warning(
             f"recovery dropped {dropped.length} bytes at {dropped.offset} of {dropped.path}: {dropped.reason}"
@@ -40,15 +41,15 @@ def recover(
 
 
 def open_orphan_collector(settings: Settings, journal: Journal) -> OrphanCollector:
-    """What this node keeps of partitions that its side lost; the journal is open."""
-    directory = str(settings.data_directory / "orphanage")  # the name that 0.1 gave this directory
+    """Open the store of orphans from partitions that this node's side lost. The journal must be open."""
+    directory = str(settings.data_directory / "orphanage")  # directory name since version 0.1
     orphan_collector = OrphanCollector(settings.name, LocalDisk(), directory, journal)
     orphan_collector.open()
     return orphan_collector
 
 
 def _adopt(journal: Journal, metadata: MetadataStore, settings: Settings, log: Any) -> None:
-    """Give messages without a queue one that can be found."""
+    """Declare a queue for each set of messages whose queue declaration was lost."""
     state = metadata.state
     vhost = settings.default_vhost if settings.default_vhost in state.vhosts else next(iter(state.vhosts))
     known = {queue.queue_id for queue in state.queues.values()}
@@ -58,6 +59,6 @@ def _adopt(journal: Journal, metadata: MetadataStore, settings: Settings, log: A
             name = LOST_QUEUE.format(queue_id)
             metadata.write(commands.PutQueue(records.Queue(vhost, name, queue_id, node=settings.name)))
             log.warning(
-                f"the declaration of a queue with {count} messages was lost: "
-                f"they are in '{name}' in vhost '{vhost}'"
+                f"the declaration of a queue was lost: its {count} messages "
+                f"are in '{name}' in vhost '{vhost}'"
             )

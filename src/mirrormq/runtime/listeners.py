@@ -1,4 +1,4 @@
-"""Opens the sockets on which clients arrive: plain or TLS, on one address or on both loopback ones."""
+"""Listening sockets for clients: plain or TLS, on one address or on both loopback addresses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Listener = asyncio.Server | ProxiedTlsListener
 
 
 async def listen(node: Application, address: Address, *, tls: bool) -> list[Listener]:
-    """Listen on an address; `localhost` is IPv4's loopback address, and IPv6's if there is one."""
+    """Listen on an address. `localhost` is the IPv4 loopback address, and the IPv6 one if it exists."""
     context = server_context(node.settings.tls, node.node.certificates) if tls else None
     hosts = ["127.0.0.1", "::1"] if address.host == "localhost" else [address.host or None]
     opened: list[Listener] = []

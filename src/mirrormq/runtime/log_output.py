@@ -1,8 +1,8 @@
-"""Log lines: structured, to the console and to a file, with levels by category; never one per message.
+"""Structured log: console and file output, with levels per category. Never one line per message.
 
-Keys and words are RabbitMQ's. A line has a level and a category (`domain` in JSON: `rabbitmq.connection`),
-and is written where both the category's level and the output's let it pass. The levels of categories can be
-changed while the node runs (`mirrormqctl set_log_level`).
+Keys and words are RabbitMQ's. A line has a level and a category (`domain` in JSON: `rabbitmq.connection`).
+An output writes the line if both the category's level and the output's level permit it. Category levels
+can be changed at run time (`mirrormqctl set_log_level`).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ LEVELS = {
     for number, name in enumerate(("debug", "info", "notice", "warning", "error", "critical", "none"))
 }
 COLOURS = {"debug": 2, "info": 32, "notice": 36, "warning": 33, "error": 31, "critical": "1;31"}
-"""Of levels on a terminal."""
+"""Terminal colour of each level."""
 LINES_KEPT = 1_000
-"""Remembered for `log_tail` and `log_tail_stream`, wherever lines go."""
+"""Lines kept in memory for `log_tail` and `log_tail_stream`, for every kind of output."""
 DEFAULT = "default"
 CATEGORY = "category"
 
@@ -35,7 +35,7 @@ Event = MutableMapping[str, Any]
 
 
 class _Output:
-    """One place that lines go to."""
+    """Destination of log lines: the console or a file."""
 
     def __init__(self, path: Path | None, formatter: str, level: str) -> None:
         self._path = path
@@ -46,7 +46,7 @@ class _Output:
         self._coloured = self._stream.isatty()
 
     def reopen(self) -> None:
-        """Go on in a new file, where the old one was moved away."""
+        """Open a new file after the old one was moved away (log rotation)."""
         if self._path is not None:
             before = self._stream
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -56,22 +56,22 @@ class _Output:
 
     @property
     def path(self) -> Path | None:
-        """Where the lines are; None for the console."""
+        """Path of the log file; None for the console."""
         return self._path
 
     def write(self, level: str, category: str, event: Event) -> str:
-        """Writes a line, if that is possible; gives it, too. A full disk, or a console that nobody reads any
-        more, is no reason to stop whatever it was that is told of."""
-        text, facts = str(event["event"]), {name: event[name] for name in event if name not in _TOLD}
+        """Write a line if possible, and return it. A full disk or a closed console must not stop the
+        operation that the line reports."""
+        text, facts = str(event["event"]), {name: event[name] for name in event if name not in _NOT_FACTS}
         now = str(datetime.now().astimezone())
         line = (self._json if self._is_json else self._plain)(level, category, text, facts, now)
-        shown = _sendable(line)
+        printable = _encodable(line)
         with contextlib.suppress(OSError):
-            self._stream.write(shown + "\n")
-        return shown
+            self._stream.write(printable + "\n")
+        return printable
 
     def _plain(self, level: str, category: str, text: str, facts: dict[str, Any], now: str) -> str:
-        """Of the facts only what the text does not say already."""
+        """Format a line for people. Facts that the text contains already are left out."""
         shown = f"\x1b[{COLOURS[level]}m{level}\x1b[0m" if self._coloured else level
         more = "".join([f" {name}={value!r}" for name, value in facts.items() if str(value) not in text])
         return f"{now} [{shown}] {text}{more}"
@@ -81,21 +81,21 @@ class _Output:
         domain = "rabbitmq" if category == DEFAULT else f"rabbitmq.{category}"
         line = {"time": now, "level": level, "msg": text, "domain": domain, **facts}
         sendable = {
-            name: _sendable(value) if isinstance(value, str) else value for name, value in line.items()
+            name: _encodable(value) if isinstance(value, str) else value for name, value in line.items()
         }
         return msgspec.json.encode(sendable, enc_hook=repr).decode()
 
 
-_TOLD = frozenset({"event", CATEGORY})
+_NOT_FACTS = frozenset({"event", CATEGORY})
 
 
-def _sendable(text: str) -> str:
-    """What came over a wire may hold what is no character."""
+def _encodable(text: str) -> str:
+    """Replace lone surrogates: text from the network may contain code points that UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode()
 
 
 class Logs:
-    """The levels and outputs of one node."""
+    """Log levels and outputs of one node."""
 
     def __init__(self, options: LogOptions) -> None:
         self._levels = {DEFAULT: options.level, **dict(options.categories)}
@@ -109,31 +109,32 @@ class Logs:
 
     @property
     def files(self) -> list[str]:
-        """The files that lines go to."""
+        """Paths of the log files."""
         return [str(output.path) for output in self._outputs if output.path is not None]
 
     @property
     def has_console(self) -> bool:
-        """Do lines go to standard error?"""
+        """Whether lines go to standard error."""
         return any(output.path is None for output in self._outputs)
 
     def lines_after(self, number: int | None) -> tuple[int, list[str]]:
-        """How many lines there have been, and those after the one so numbered, as far as they are kept;
-        None for all that are."""
+        """Return the number of lines so far, and the kept lines after line `number` (all kept lines for
+        None)."""
         wanted = len(self._kept) if number is None else min(max(self._written - number, 0), len(self._kept))
         return self._written, list(self._kept)[len(self._kept) - wanted :]
 
     def set_level(self, category: str, level: str) -> None:
-        """From now on until the node stops; `default` for all that have none of their own."""
+        """Set the level of a category until the node stops; `default` covers categories without a level."""
         self._levels[category] = level
 
     def reopen(self) -> None:
-        """Go on in new files, where the old ones were moved away."""
+        """Open new files after the old ones were moved away (log rotation)."""
         for output in self._outputs:
             output.reopen()
 
     def logger(self) -> Any:
-        """Takes `info("text", fact=…)` and so on; `bind(category=…)` gives one of another category."""
+        """Return a logger: `info("text", fact=…)` and the like; `bind(category=…)` returns one of another
+        category."""
         return structlog.wrap_logger(
             structlog.ReturnLogger(), processors=[self._write], wrapper_class=structlog.BoundLogger
         )
@@ -154,5 +155,5 @@ class Logs:
 
 
 def logger(options: LogOptions) -> Any:
-    """A logger as `log.*` asks for."""
+    """Return a logger as the `log.*` settings describe it."""
     return Logs(options).logger()

@@ -1,6 +1,6 @@
-"""Serves the management API on the node's own loop.
+"""Management API server on the node's event loop.
 
-Declarations, publishes and gets go over a `Channel` without a socket, so that HTTP clients meet the same
+Declarations, publishes and gets use a `Channel` without a socket. HTTP clients therefore meet the same
 checks and texts as AMQP clients.
 """
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class _Managed:
-    """Implements `management.seam.ManagedNode` over the runtime's node."""
+    """Adapter of the runtime's node. Implements `management.managed_node.ManagedNode`."""
 
     def __init__(self, node: NodeApplication) -> None:
         self._node = node
@@ -122,7 +122,7 @@ class _Managed:
 
 
 class ManagementServer:
-    """The API, and its listeners if there are any: other nodes ask for its answers too."""
+    """HTTP API of a node with its listeners. Other nodes request data from it too."""
 
     def __init__(self, node: NodeApplication) -> None:
         self._node = node
@@ -140,11 +140,11 @@ class ManagementServer:
         self._sampling: asyncio.Task[None] | None = None
 
     async def answer(self, kind: str, question: dict[str, Any]) -> str:
-        """What another node's API asks."""
+        """Reply to a request from another node's API."""
         return await self.application.answering.answer(kind, question)
 
     async def start(self) -> None:
-        """Listen, and take samples."""
+        """Open the listeners and start sampling statistics."""
         settings, server = self._node.settings, self._http
         if settings.management_tls_listener is not None:
             context = server_context(settings.management_tls, self._node.node.certificates)
@@ -156,7 +156,7 @@ class ManagementServer:
         self._sampling = asyncio.get_running_loop().create_task(self._sample())
 
     async def _sample(self) -> None:
-        """Take samples, and send viewers what has changed."""
+        """Sample statistics, and push changes to live viewers."""
         parts = (self.statistics, self.application.live, self._timeline)
         tasks = [asyncio.create_task(part.run()) for part in parts]
         try:
@@ -166,7 +166,7 @@ class ManagementServer:
                 task.cancel()
 
     async def stop(self) -> None:
-        """Accept no more requests; those under way get a moment."""
+        """Accept no new requests. Running requests may complete within a timeout."""
         self._http.close()
         self.application.live.close()
         self.statistics.detach()

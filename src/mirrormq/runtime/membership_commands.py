@@ -1,8 +1,7 @@
-"""Coming into a cluster and leaving it, as the operator says: behind the verbs of
-`control/commands/cluster.py`.
+"""Join, leave and reset of a cluster, for the commands of `control/commands/cluster.py`.
 
-Joining and resetting drop what the node has. So they do all that can be refused first, and only then
-empty the data directory; a crash in between leaves an empty node, which is what was asked for.
+Joining and resetting discard the node's data. They run every check that can fail first, and only then
+empty the data directory. A crash in between leaves an empty node, which is what the operator requested.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ if TYPE_CHECKING:
     from mirrormq.runtime.node import Node
 
 REACH_TIMEOUT_S = 5.0
-"""How long another node may take to accept a link: a dial, and another one after a pause."""
+"""Seconds for another node to accept a link: a dial, and a second one after a pause."""
 
 JOIN_TIMEOUT_S = 30.0
-"""How long it may take to be let in and to be given the metadata, of which there may be a lot."""
+"""Seconds to be admitted to a cluster and to receive its metadata, which may be large."""
 
 POLL_S = 0.02
 
 KEPT = frozenset({"lock", "log", "cookie", "node"})
-"""What a reset leaves in the data directory: it is not the broker's."""
+"""Entries of the data directory that a reset keeps, because they are not broker data."""
 
 OFFLINE = (
     "{:offline_node_no_offline_flag, 'You are trying to remove a node from an offline node. That is "
@@ -48,57 +47,57 @@ NOT_RUNNING = "mnesia_not_running"
 
 
 class MembershipCommands:
-    """Implements `control.node.ClusterInterface`."""
+    """Cluster commands of the operator. Implements `control.node_interface.ClusterInterface`."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
 
     @property
-    def _here(self) -> ClusterNode:
+    def _cluster_node(self) -> ClusterNode:
         return self._node.cluster_node
 
     @property
     def _settings(self) -> Settings:
         return self._node.settings
 
-    # -- questions ------------------------------------------------------------------------------
+    # -- queries --------------------------------------------------------------------------------
 
     @property
     def members(self) -> list[str]:
-        return self._here.members
+        return self._cluster_node.members
 
     @property
     def running(self) -> list[str]:
-        here, me = self._here, self._settings.name
+        here, me = self._cluster_node, self._settings.name
         nodes = here.member.metadata.state.nodes
         reachable = {name for name in here.member.linked if name in nodes and nodes[name].running}
         return sorted(reachable | ({me} if self._node.serving else set()))
 
     @property
     def partitions(self) -> dict[str, list[str]]:
-        apart = self._here.controller.partitions
+        apart = self._cluster_node.controller.partitions
         return {self._settings.name: apart} if apart else {}
 
     @property
     def address(self) -> str:
-        return self._here.address
+        return self._cluster_node.address
 
     async def ask(self, peer: str, request: Request, timeout_s: float | None = None) -> Any:
-        return await self._here.questions.ask(peer, request, timeout_s or ANSWER_TIMEOUT_S)
+        return await self._cluster_node.questions.ask(peer, request, timeout_s or ANSWER_TIMEOUT_S)
 
     async def ask_others(self, request: Request) -> list[Any]:
         peers = [name for name in self.running if name != self._settings.name]
         answers = await asyncio.gather(*(self.ask(peer, request) for peer in peers), return_exceptions=True)
         for peer, answer in zip(peers, answers, strict=True):
             if isinstance(answer, ControlError):
-                self._node.log.warning(f"{peer} has nothing to say to {request.verb}: {answer.text}")
+                self._node.log.warning(f"{peer} did not answer {request.verb}: {answer.text}")
             elif isinstance(answer, BaseException):
                 raise answer
         return [answer for answer in answers if not isinstance(answer, BaseException)]
 
     def membership(self, name: str) -> dict[str, Any]:
-        """What another node has to know before it joins."""
-        here = self._here
+        """Return the facts that another node needs before it joins."""
+        here = self._cluster_node
         return {
             "joined": here.member.joined,
             "cluster": here.member.cluster_id,
@@ -109,8 +108,8 @@ class MembershipCommands:
     # -- leaving --------------------------------------------------------------------------------
 
     async def forget(self, name: str) -> None:
-        """Take a stopped node out of the cluster."""
-        member = self._here.member
+        """Remove a stopped node from the cluster."""
+        member = self._cluster_node.member
         record = member.metadata.state.nodes.get(name)
         if not self._node.serving:
             raise ControlError(OFFLINE)
@@ -125,15 +124,15 @@ class MembershipCommands:
         await self._node.settled()
 
     async def reset(self, *, force: bool) -> None:
-        """Forget everything, and be a cluster of one."""
+        """Discard all data and form a cluster of one node."""
         if not force:
             await self._leave()
-        self._empty()
-        formation.found(self._here, self._node.files)
+        self._discard_data()
+        formation.found(self._cluster_node, self._node.files)
 
     async def _leave(self) -> None:
-        """Let the others forget this node, if there are others."""
-        here, me = self._here, self._settings.name
+        """Let the cluster forget this node, if the cluster has other members."""
+        here, me = self._cluster_node, self._settings.name
         if here.forgotten or here.members == [me]:
             return
         nodes = here.member.metadata.state.nodes
@@ -142,9 +141,10 @@ class MembershipCommands:
             raise ControlError(NOBODY_THERE)
         await self.ask(serving[0], Request("forget_cluster_node", [me]))
 
-    def _empty(self) -> None:
-        """Drop what is on disk. The links go first: others must not mistake what is left for a member."""
-        here = self._here
+    def _discard_data(self) -> None:
+        """Delete the data on disk. Close the links first, so that no peer mistakes the empty node for a
+        member."""
+        here = self._cluster_node
         if here.peer_links is not None:
             here.cut_all()
         self._node.files.close()
@@ -153,17 +153,17 @@ class MembershipCommands:
                 _remove(entry)
         self._node.timeline.clear()
         self._node.open_files(Snapshot)
-        here.take_part(self._node.files)
+        here.become_member(self._node.files)
 
     def force_boot(self) -> None:
-        """Start without waiting for anybody."""
-        self._here.force()
+        """Start without waiting for other nodes."""
+        self._cluster_node.force()
 
     # -- joining --------------------------------------------------------------------------------
 
     async def join(self, name: str, address: str) -> bool:
-        """Become a member of another node's cluster; False if this node is one already."""
-        here = self._here
+        """Join the cluster of node `name`. Return False if this node is a member already."""
+        here = self._cluster_node
         if name in here.members and not here.forgotten:
             return False
         if here.peer_links is None:
@@ -172,7 +172,7 @@ class MembershipCommands:
         await self._check(name, address)
         if here.members != [self._settings.name] and not here.forgotten:
             await self._leave()
-        self._empty()
+        self._discard_data()
         here.seek({name: address})
         try:
             await self._admit(name)
@@ -182,7 +182,7 @@ class MembershipCommands:
         return True
 
     def _known_address(self, name: str) -> str:
-        """Where a node is that the settings name, else where every node is by default."""
+        """Return the configured address of a node, or the default address of its name."""
         named = {
             seed.name: seed.address for seed in (*self._settings.join, *self._settings.classic_config_nodes)
         }
@@ -191,8 +191,8 @@ class MembershipCommands:
         return str(formation.default_address(name))
 
     async def _check(self, name: str, address: str) -> None:
-        """Ask a node whether joining it can succeed, before anything is given up."""
-        here = self._here
+        """Ask a node whether joining it can succeed, before any data is discarded."""
+        here = self._cluster_node
         peer_links = here.peer_links
         assert peer_links is not None
         before = peer_links.options.identity
@@ -205,21 +205,21 @@ class MembershipCommands:
                 REACH_TIMEOUT_S,
                 lambda: _unreachable(name, address, peer_links.start_blocker(name)),
             )
-            told = await self.ask(name, Request("membership", [self._settings.name]))
+            membership = await self.ask(name, Request("membership", [self._settings.name]))
         finally:
             peer_links.remove_peer(name)
             peer_links.options.identity = before
-        if not told["serving"]:
+        if not membership["serving"]:
             raise ControlError(NOT_RUNNING)
-        if told["knows"]:
+        if membership["knows"]:
             raise ControlError(
                 f"Node {name} still counts {self._settings.name} among its cluster: run "
                 f"'mirrormqctl -n {name} forget_cluster_node {self._settings.name}' first."
             )
 
     async def _admit(self, name: str) -> None:
-        here = self._here
-        late = f"node {name} did not let this one in for {JOIN_TIMEOUT_S:g} s"
+        here = self._cluster_node
+        late = f"node {name} did not admit this node within {JOIN_TIMEOUT_S:g} s"
         await _until(
             lambda: bool(here.refused) or (here.member.joined and here.member.leader is not None),
             JOIN_TIMEOUT_S,

@@ -1,4 +1,4 @@
-"""Waiting for the cluster: what a request has written is in force before it is answered."""
+"""Apply barrier of a request: wait until the cluster has applied what the request has written."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from mirrormq.metadata.store import MetadataStore
 
 
 async def settled(store: MetadataStore) -> None:
-    """Returns when all that was written here so far is applied here and on the other nodes that are there;
-    raises TimeoutError if that takes too long. It may come about later nevertheless."""
+    """Return when every connected node has applied all writes of this node. Raise TimeoutError if that
+    takes too long; the writes may still be applied later."""
     if not store.unsettled:
         return
     applied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def tell() -> None:
+    def complete() -> None:
         if not applied.done():
             applied.set_result(None)
 
-    store.written(store.last_written, lambda: store.wait_applied_on_all(tell))
+    store.written(store.last_written, lambda: store.wait_applied_on_all(complete))
     await asyncio.wait_for(applied, limits.METADATA_WAIT_TIMEOUT_S)

@@ -1,9 +1,9 @@
-"""One node, as a process: what is there whether or not it serves clients.
+"""Node process: the parts that exist whether or not the node serves clients.
 
-The shell is the settings, the control socket, the signals, and the node's place in its cluster
-(`runtime/cluster_node.py`) with the metadata. What serves clients is an `Application`, which lives and dies
-as the steward says (`cluster/controller.py`), whoever it was that wanted it: the operator (`stop_app`,
-`start_app`), a cluster that gave the node up as lost, a partition mode. Each life is built anew from disk.
+These are the settings, the control socket, the signals, and the cluster membership
+(`runtime/cluster_node.py`) with the metadata. An `Application` serves clients. The cluster controller
+(`cluster/controller.py`) starts and stops it: for the operator (`stop_app`, `start_app`), after the cluster
+gave the node up as lost, or for a partition mode. Each incarnation is built again from disk.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mirrormq.metadata.store import MetadataStore
 from mirrormq.runtime import formation, log_output, service_manager
 from mirrormq.runtime.application import Application
 from mirrormq.runtime.application_supervisor import ApplicationSupervisor
-from mirrormq.runtime.certificate_files import LOOK_S, RenewedCertificates
+from mirrormq.runtime.certificate_files import CHECK_INTERVAL_S, RenewedCertificates
 from mirrormq.runtime.cluster_node import ClusterNode
 from mirrormq.runtime.control_server import ControlServer
 from mirrormq.runtime.first_boot import boot, check_name
@@ -46,11 +46,12 @@ from mirrormq.storage.journal_errors import JournalFailed
 from mirrormq.storage.recovery_report import Dropped
 
 WAITING_LOGGED_S = 5.0
-"""How long a node waits for its cluster before it says what for."""
+"""Seconds that a node waits for its cluster before it logs the reason."""
 
 
 class Node:
-    """A running process. Implements `control.node.NodeShell`, and what `cluster_node` needs of it."""
+    """Running node process. Implements `control.node_interface.NodeShell` and
+    `cluster_node.ClusterNodeHost`."""
 
     def __init__(self, settings: Settings, loop: asyncio.AbstractEventLoop) -> None:
         self.settings = settings
@@ -61,7 +62,7 @@ class Node:
         self.exit_code = 0
         self.certificates = RenewedCertificates(self.log)
         self.incarnations = ApplicationSupervisor(self)
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._stopped = asyncio.Event()
         settings.data_directory.mkdir(parents=True, exist_ok=True)
         self.timeline = remembered(settings)
@@ -73,14 +74,14 @@ class Node:
         self._control = ControlServer(self, self.applied)
 
     def open_files(self, first: Callable[[], Snapshot]) -> None:
-        """Read what the node remembers of its cluster; `first` gives what an empty one begins with."""
+        """Read the stored cluster metadata. `first` returns the snapshot for an empty directory."""
         directory = str(self.settings.data_directory / "metadata")
         self.files = ConsensusLog(LocalDisk(), directory, self.die)
         self.files.open(first, formation.next_boot())
 
     @property
     def application(self) -> Application | None:
-        """What serves clients, if anything does."""
+        """Running application, or None while the node serves no clients."""
         return self.incarnations.application
 
     @property
@@ -89,35 +90,35 @@ class Node:
 
     @property
     def lost_metadata(self) -> Sequence[Dropped]:
-        """What of the metadata on disk could not be read."""
+        """Parts of the metadata on disk that could not be read."""
         return self.files.dropped
 
-    # -- what its cluster tells it ----------------------------------------------------------------
+    # -- cluster events ---------------------------------------------------------------------------
 
     def cluster_changed(self) -> None:
-        """The answer to a question about the cluster may be another than before."""
-        self._news.set()
+        """Wake everything that waits for a change of the cluster's state."""
+        self._changed.set()
 
     def applied(self) -> None:
-        """The metadata has changed, or a verb has woken queues."""
+        """Schedule a turn after a metadata change, or after a command that may have woken queues."""
         if self.application is not None:
             self.application.after_waiting()
-        self._news.set()
+        self._changed.set()
 
     async def respond(self, request: Request) -> dict[str, Any]:
-        """Carry out a verb that another node asks for."""
+        """Execute a command that another node requests."""
         return await answer(self, request)
 
-    # -- what the operator wants ------------------------------------------------------------------
+    # -- start and stop of the application --------------------------------------------------------
 
     async def start_app(self) -> None:
-        """Serve clients; returns when they can come. Does nothing if they can already."""
+        """Start the application and return when clients can connect. Do nothing if it runs already."""
         await self._start()
         if self.application is None:
             raise ControlError("the application was stopped before it could start")
 
     async def _start(self) -> None:
-        """Returns when clients are served, or when nobody wants that any more."""
+        """Return when the application runs, or when the operator has stopped it meanwhile."""
         if self.cluster_node.forgotten:
             raise ControlError(self.cluster_node.disagreement())
         incarnations, controller = self.incarnations, self.cluster_node.controller
@@ -130,36 +131,39 @@ class Node:
             raise incarnations.failure
 
     async def stop_app(self) -> None:
-        """Serve no clients; returns when they are gone and the files are closed. A life that is only claimed
-        will not begin any more; the others, who may be out of reach, need not have agreed to it."""
+        """Stop the application. Return when its clients are disconnected and its files are closed.
+
+        An incarnation that is only claimed does not start afterwards. The other nodes need not have agreed
+        to the claim; they may be unreachable.
+        """
         serving = self.cluster_node.controller.serving
         self.cluster_node.controller.want(False)
         nothing = (LifecyclePhase.IDLE, LifecyclePhase.CLAIMING)
         await self._until(lambda: self.application is None and serving.phase in nothing)
 
     async def _until(self, condition: Callable[[], bool], *, waiting: bool = False) -> None:
-        """Wait, and say what for if it takes long."""
-        said = ""
+        """Wait for a condition, and log the reason if it takes long."""
+        logged = ""
         began = time.monotonic()
         while not condition() and not (waiting and self._stopped.is_set()):
-            self._news.clear()
+            self._changed.clear()
             try:
-                await asyncio.wait_for(self._news.wait(), WAITING_LOGGED_S)
+                await asyncio.wait_for(self._changed.wait(), WAITING_LOGGED_S)
             except TimeoutError:
                 pass
             start_blocker = self.cluster_node.controller.serving.start_blocker() if waiting else ""
-            if start_blocker not in ("", said) and time.monotonic() - began >= WAITING_LOGGED_S:
-                said = start_blocker
-                self.log.warning(f"the node does not serve clients yet: {start_blocker}")
+            if start_blocker not in ("", logged) and time.monotonic() - began >= WAITING_LOGGED_S:
+                logged = start_blocker
+                self.log.warning(f"node does not serve clients yet: {start_blocker}")
 
     async def settled(self) -> None:
-        """Returns when the metadata that was written has been agreed on."""
+        """Return when the cluster has agreed on all metadata written here."""
         try:
             await settled(self.metadata)
         except TimeoutError:
-            raise ControlError("the cluster did not agree on it in time", EXIT_TIMEOUT) from None
+            raise ControlError("the cluster did not agree on the change in time", EXIT_TIMEOUT) from None
 
-    # -- what the operator sees and says --------------------------------------------------------
+    # -- operator commands ----------------------------------------------------------------------
 
     @property
     def app_state(self) -> AppState:
@@ -171,12 +175,12 @@ class Node:
 
     @property
     def serving(self) -> bool:
-        """Can clients come?"""
+        """Whether clients can connect."""
         return self.app_state is AppState.RUNNING
 
     @property
     def running(self) -> Application:
-        """The application; only verbs that need it ask, and they are refused while there is none."""
+        """Running application. Raise ControlError if there is none."""
         if self.application is None:
             raise ControlError("the node does not serve clients")
         return self.application
@@ -186,26 +190,26 @@ class Node:
         return self.running.live
 
     async def manage(self, kind: str, question: dict[str, Any]) -> str:
-        """What another node's HTTP API wants to know, as JSON."""
+        """Reply to another node's HTTP API with JSON."""
         return await self.running.management.answer(kind, question)
 
     def status(self) -> dict[str, Any]:
-        """The values of `mirrormqctl status`."""
+        """Return the values of `mirrormqctl status`."""
         return status(self.running)
 
     async def suspend_listeners(self) -> None:
-        """Let no new clients in."""
+        """Accept no new clients."""
         self.running.suspend_listeners()
 
     async def resume_listeners(self) -> None:
-        """Let clients in again."""
+        """Accept new clients again."""
         await self.running.resume_listeners()
 
     async def resolve(self, host: str, version: int) -> list[str]:
-        """The addresses of a host, as this machine sees them."""
+        """Return the addresses of a host, as this machine resolves them."""
         family = socket.AF_INET6 if version == 6 else socket.AF_INET
-        found = await self.loop.getaddrinfo(host, None, family=family, type=socket.SOCK_STREAM)
-        return sorted({str(ends[0]) for *_, ends in found})
+        resolved = await self.loop.getaddrinfo(host, None, family=family, type=socket.SOCK_STREAM)
+        return sorted({str(ends[0]) for *_, ends in resolved})
 
     def set_memory_watermark(self, relative: float | None, absolute_bytes: int | None) -> None:
         """Change the memory watermark until the next restart."""
@@ -215,14 +219,15 @@ class Node:
         """Change the disk limit until the next restart."""
         self.running.set_disk_free_limit(relative, absolute_bytes)
 
-    # -- the end --------------------------------------------------------------------------------
+    # -- stop of the process --------------------------------------------------------------------
 
     def die(self, failure: Exception) -> None:
-        """The disk or the metadata has failed us: nothing may be confirmed from now on, so nothing is."""
+        """Stop the process after the disk or the metadata has failed: nothing may be confirmed from now
+        on."""
         if self.exit_code:
             return
         why = " because its journal failed" if isinstance(failure, JournalFailed) else ""
-        self.log.critical(f"the node stops{why}: {failure}")
+        self.log.critical(f"node stops{why}: {failure}")
         if self.application is not None:
             self.application.sockets.abort_all()
         self.exit_code = 1
@@ -231,10 +236,10 @@ class Node:
     def stop(self) -> None:
         """Begin a graceful stop of the process."""
         self._stopped.set()
-        self._news.set()
+        self._changed.set()
 
     async def run(self) -> int:
-        """Serve until told to stop."""
+        """Run until a signal or a command stops the node. Return the exit code."""
         for number in (signal.SIGTERM, signal.SIGINT):
             self.loop.add_signal_handler(number, self.stop)
         self.cluster_node.controller.serving.wanted = True
@@ -243,25 +248,25 @@ class Node:
             self.log.warning(problem)
         for warning in self.settings.warnings:
             self.log.warning(warning)
-        self._look_at_certificates()
+        self._check_certificates()
         try:
-            await self._take_part()
+            await self._enter_cluster()
             await self._start()
             await self._forget_as_noted()
-            service_manager.tell(service_manager.READY)
+            service_manager.notify(service_manager.READY)
             await self._stopped.wait()
         finally:
-            service_manager.tell(service_manager.STOPPING)
+            service_manager.notify(service_manager.STOPPING)
             await self._finish()
         self.log.info(f"node {self.settings.name} has stopped")
         return self.exit_code
 
-    def _look_at_certificates(self) -> None:
-        self.certificates.look()
-        self.loop.call_later(LOOK_S, self._look_at_certificates)
+    def _check_certificates(self) -> None:
+        self.certificates.reload_changed()
+        self.loop.call_later(CHECK_INTERVAL_S, self._check_certificates)
 
-    async def _take_part(self) -> None:
-        """Come into contact with the cluster, which may have to be found or begun first."""
+    async def _enter_cluster(self) -> None:
+        """Open the peer links, and find or create the cluster if the node has none."""
         here = self.cluster_node
         await open_links(self)
         here.begin()
@@ -273,17 +278,17 @@ class Node:
             boot(self.metadata, self.settings)
 
     async def _forget_as_noted(self) -> None:
-        """Do what `forget_cluster_node --offline` has left to be done."""
+        """Execute the removals that `forget_cluster_node --offline` has recorded."""
         if not self.serving:
             return
-        noted = "as was noted while this node was down"
+        recorded = "as recorded while this node was down"
         for name in boot_flags.read(self.settings.data_directory):
             try:
                 await self.cluster.forget(name)
             except ControlError as error:
-                self.log.error(f"the cluster has not forgotten {name}, {noted}: {error.text}")
+                self.log.error(f"removing {name} from the cluster failed, {recorded}: {error.text}")
             else:
-                self.log.warning(f"the cluster has forgotten {name}, {noted}")
+                self.log.warning(f"removed {name} from the cluster, {recorded}")
         boot_flags.clear(self.settings.data_directory)
 
     async def _finish(self) -> None:
@@ -300,14 +305,14 @@ class Node:
 
 
 def _tune_collector() -> None:
-    """Messages come by the hundred thousand and hold no cycles: look for cycles seldom."""
+    """Run the cycle collector rarely: messages exist by the hundred thousand and hold no cycles."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(limits.COLLECTOR_THRESHOLD, 20, 100)
 
 
 def run(settings: Settings) -> int:
-    """Run one node in the foreground; returns the exit code."""
+    """Run one node in the foreground. Return the exit code."""
     uvloop.install()
 
     async def main() -> int:
@@ -316,7 +321,7 @@ def run(settings: Settings) -> int:
             node = Node(settings, asyncio.get_running_loop())
             return await node.run()
         except (DamageError, JournalFailed, OSError) as error:
-            log_output.logger(settings.log).critical(f"the node cannot start: {error}")
+            log_output.logger(settings.log).critical(f"node cannot start: {error}")
             return 1
 
     return asyncio.run(main())

@@ -1,4 +1,4 @@
-"""What `mirrormqctl status` tells of a node."""
+"""Values of `mirrormqctl status`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def listeners(settings: Settings) -> list[dict[str, Any]]:
-    """Where the node listens and what for, in RabbitMQ's words."""
+    """Return the node's listeners with protocol and purpose, in RabbitMQ's words."""
     opened = [("http", settings.management_listener, "HTTP API")]
     opened.append(("https", settings.management_tls_listener, "HTTP API over TLS (HTTPS)"))
     opened.append(("http/prometheus", settings.metrics_listener, "Prometheus exporter API over HTTP"))
     opened.append(("clustering", settings.cluster_listener, "inter-node and CLI tool communication"))
-    opened += [("amqp/ssl", found, "AMQP 0-9-1 over TLS") for found in settings.tls_listeners]
-    opened += [("amqp", found, "AMQP 0-9-1") for found in settings.amqp_listeners]
+    opened += [("amqp/ssl", address, "AMQP 0-9-1 over TLS") for address in settings.tls_listeners]
+    opened += [("amqp", address, "AMQP 0-9-1") for address in settings.amqp_listeners]
     return [
         {
             "node": settings.name,
@@ -37,7 +37,7 @@ def listeners(settings: Settings) -> list[dict[str, Any]]:
 
 
 def status(node: Application) -> dict[str, Any]:
-    """Values under RabbitMQ's names where it has one."""
+    """Return the status of a node, under RabbitMQ's names where RabbitMQ has the value."""
     settings = node.settings
     return {
         "node": settings.name,

@@ -1,6 +1,6 @@
-"""Password checks in threads, and a memory of right passwords.
+"""Password checks in threads, with a cache of correct passwords.
 
-The order and the limits are `auth.password_queue`'s; this module owns the threads.
+`auth.password_queue` decides order and limits; this module owns the threads.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from mirrormq.auth.password_queue import PasswordJob, PasswordQueue
 from mirrormq.auth.passwords import PasswordCheck, verify_login
 
 REMEMBERED_MAX = 4096
-"""Right passwords that are remembered, each as a keyed digest of password and stored hash."""
+"""Maximum correct passwords in the cache, each as a keyed digest of password and stored hash."""
 
 CHECKS_AT_ONCE = max(1, (os.cpu_count() or 1) // 2)
-"""Passwords that are hashed at the same time. Each keeps one processor busy; the loop has the others."""
+"""Passwords hashed at the same time. Each hash occupies one processor; the event loop uses the others."""
 
 
 class PasswordChecker:
-    """Checks passwords off the event loop."""
+    """Password checker that works off the event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, after: Callable[[], None]) -> None:
         self._loop = loop
@@ -35,10 +35,8 @@ class PasswordChecker:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def verify(self, check: PasswordCheck) -> None:
-        """Call `check.decided` at once if the password is remembered, else when it has been hashed.
-
-        `check.overloaded` is called instead if the queue refuses the check, and neither if its client leaves.
-        """
+        """Call `check.decided`: at once if the password is cached, else after it was hashed. Call
+        `check.overloaded` instead if the queue refuses the check, and neither if the client leaves."""
         fingerprint = self._fingerprint(check)
         if fingerprint in self._remembered:
             check.decided(True)
@@ -54,13 +52,14 @@ class PasswordChecker:
 
     def _fingerprint(self, check: PasswordCheck) -> bytes:
         digest = hashlib.blake2b(key=self._key, digest_size=32)
+        # The length prefixes keep name and hash apart: two different pairs never give the same digest input.
         for part in (check.user.name.encode("utf-8", "surrogateescape"), check.user.password_hash.encode()):
             digest.update(len(part).to_bytes(4, "big") + part)
         digest.update(check.password)
         return digest.digest()
 
     async def _work(self) -> None:
-        """Hash until nothing is pending."""
+        """Hash passwords until none is pending."""
         try:
             while (job := self._queue.next()) is not None:
                 await self._hash(job)
@@ -69,11 +68,11 @@ class PasswordChecker:
                     check.decided(right)
                 self._after()
         finally:
-            # In the same step as the empty queue: a check that comes later starts a worker of its own.
+            # Decrement in the same step that found the queue empty: a later check then starts a new worker.
             self._workers -= 1
 
     async def _hash(self, job: PasswordJob) -> None:
-        """Hash one password, unless a client of another address has shown meanwhile that it is right."""
+        """Hash one password, unless a client of another address has meanwhile presented the correct one."""
         if job.fingerprint in self._remembered:
             return
         check = job.checks[0]

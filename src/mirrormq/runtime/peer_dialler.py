@@ -1,4 +1,4 @@
-"""Keeps dialling one peer while there is no link to it, with pauses that grow."""
+"""Dialler of one peer: dials with growing pauses while no link exists."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from mirrormq.runtime.peer_links import PeerLinks
 
 CROSSING = "we dial each other; the other connection stays"
-"""Why a connection is given up when both sides dial: no reason to warn anybody."""
+"""Reason for giving up a connection when both nodes dial each other; not logged as a warning."""
 
 
 class PeerAddress(NamedTuple):
-    """Where a node listens for links; in TLS its certificate must be for `tls_name` (or for `host`)."""
+    """Address of a node's listener for links. In TLS its certificate must match `tls_name` (or `host`)."""
 
     name: str
     host: str
@@ -26,61 +26,63 @@ class PeerAddress(NamedTuple):
 
 
 class PeerDialler:
-    """Dials one peer."""
+    """Dialler of one peer. Runs until stopped."""
 
     def __init__(self, peer_links: PeerLinks, address: PeerAddress) -> None:
         self.address = address
         self.attempt: PeerLink | None = None
-        """The connection that is shaking hands now."""
+        """Connection whose handshake is in progress."""
         self._peer_links = peer_links
         self._backoff = Backoff()
         self._wanted = asyncio.Event()
         self.last_reason: str | None = None
-        """Why there is no link, as far as is known."""
+        """Last known reason why no link exists."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self, linked: bool) -> None:
-        """Begin; with a link there is nothing to do yet."""
+        """Start dialling; wait first if a link exists already."""
         if not linked:
             self._wanted.set()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def stop(self) -> None:
-        """Dial no more."""
+        """Stop dialling."""
         if self._task is not None:
             self._task.cancel()
         if self.attempt is not None:
-            self.attempt.end("not wanted any more")
+            self.attempt.end("no longer wanted")
 
     def linked(self, link: PeerLink) -> None:
-        """There is a link; another attempt under way is given up."""
+        """Stop dialling because a link exists. Give up another attempt in progress."""
         self._wanted.clear()
         self.last_reason = None
         if self.attempt is not None and self.attempt is not link:
             self.attempt.end(CROSSING)
 
-    def unlinked(self, lived_s: float) -> None:
-        """The link is gone."""
-        if lived_s >= peer_limits.STEADY_LINK_S:
+    def unlinked(self, open_s: float) -> None:
+        """Dial again after the link went down."""
+        if open_s >= peer_limits.STEADY_LINK_S:
             self._backoff.reset()
         self._wanted.set()
 
     async def _run(self) -> None:
-        """For ever: a dialler that ended would leave its peer alone until the node is started again, since
-        nobody lets a peer in who seems to be dialled."""
+        """Dial for as long as the process runs. A dialler that ended would isolate its peer until the next
+        restart: a node rejects connections from a peer that it seems to dial itself."""
         while True:
             await self._wanted.wait()
             try:
                 reason = await self._dial()
             except Exception as error:
-                self.attempt, reason = None, f"an attempt failed: {error!r}"
+                self.attempt, reason = None, f"the dial attempt failed: {error!r}"
             if reason is not None:
-                self._say(reason)
+                self._log_reason(reason)
+            # Pause also after a link that went down at once: otherwise two nodes dial each other in a tight
+            # loop.
             if self._wanted.is_set() or reason is not None:
                 await asyncio.sleep(self._backoff.next_s(self._peer_links.chance()))
 
     async def _dial(self) -> str | None:
-        """One attempt; None if it made a link."""
+        """Make one attempt. Return None if it opened a link, otherwise the reason."""
         loop, address, tls = asyncio.get_running_loop(), self.address, self._peer_links.options.tls
         link = PeerLink(self._peer_links, address.name)
         connecting = loop.create_connection(
@@ -95,10 +97,10 @@ class PeerDialler:
             return await link.settled
         except (OSError, TimeoutError) as error:
             link.end("cannot connect")
-            return f"cannot connect: {error or 'no answer'}"
+            return f"cannot connect: {error or 'no reply'}"
 
-    def _say(self, reason: str) -> None:
-        """One line per reason, not one per attempt."""
+    def _log_reason(self, reason: str) -> None:
+        """Log one line per reason, not one per attempt."""
         if reason not in (self.last_reason, CROSSING):
             self.last_reason = reason
             self._peer_links.log.warning("no link", peer=self.address.name, reason=reason)

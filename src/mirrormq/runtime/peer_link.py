@@ -1,7 +1,8 @@
-"""One connection to another node: a handshake, then frames, on one asyncio transport.
+"""Peer link: one connection to another node. First a handshake, then frames, on one asyncio transport.
 
-What is sent in one turn of the loop leaves in one write. The transport is never given more than it can
-take soon (`WRITE_BYTES_PER_TURN`); the rest waits in the lanes, where urgent messages overtake.
+All messages of one turn of the loop leave in one write. The transport receives at most
+`WRITE_BYTES_PER_TURN`, which it can send soon. The rest waits in the lanes, where urgent messages
+overtake.
 """
 
 from __future__ import annotations
@@ -27,21 +28,24 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def monotonic_ms() -> int:
-    """The clock of links and detectors."""
+    """Return the time of the clock that links and failure detectors use."""
     return time.monotonic_ns() // 1_000_000
 
 
 def _bound_kernel_buffers(connection: socket.socket) -> None:
-    """Keep the kernel from holding so much that urgent messages cannot overtake."""
+    """Limit the kernel's buffers, so that urgent messages can overtake."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, peer_limits.KERNEL_READ_BYTES_MAX)
     if (lowat := getattr(socket, "TCP_NOTSENT_LOWAT", None)) is not None:
         connection.setsockopt(socket.IPPROTO_TCP, lowat, peer_limits.UNSENT_BYTES_MAX)
 
 
 def _reset(transport: asyncio.Transport) -> None:
-    """Close with a RST. A FIN would wait behind what the peer has not acknowledged, and where only one way
-    of the network is cut, that is for ever; a RST goes at once, and both sides know. A socket that is closed
-    already, because it opened just when its dial was given up, is left alone (uvloop says ValueError)."""
+    """Close with a RST. A FIN waits behind bytes that the peer has not acknowledged, for ever if only one
+    direction of the network is cut. A RST leaves at once and informs both sides.
+
+    A socket that is closed already, because it opened just as its dial was given up, is left alone.
+    (uvloop raises ValueError for it.)
+    """
     connection = transport.get_extra_info("socket")
     with contextlib.suppress(OSError, ValueError):
         if connection is not None:
@@ -50,32 +54,32 @@ def _reset(transport: asyncio.Transport) -> None:
 
 
 class PeerLink(asyncio.BufferedProtocol):
-    """One connection, dialled or accepted. `peer` and `session` are set when the handshake is done."""
+    """Dialled or accepted connection. `peer` and `session` are set when the handshake completes."""
 
     def __init__(self, peer_links: PeerLinks, expected: str = "") -> None:
         self.peer = expected
         self.dialled = bool(expected)
         self.session = 0
-        """Above 0 while the link is open for messages."""
+        """Session number; above 0 while the link is open for messages."""
         self.began_ms = monotonic_ms()
         self.greeted_after = 0
-        """How many links this node had opened when the peer's hello was read."""
+        """Number of links that this node had opened when it read the peer's hello."""
         self.congested = False
         self.cluster_id = ""
-        """The cluster that the peer said it belongs to when the link came up; empty: to none."""
+        """Cluster id that the peer announced in the handshake; empty if it belongs to no cluster."""
         self.statement = b""
-        """What the peer stated of itself in the handshake."""
+        """Statement about itself that the peer sent in the handshake."""
         self.session_id = b""
         self.address = "?"
         self._peer_links = peer_links
         self._loop = asyncio.get_running_loop()
         self.settled: asyncio.Future[str | None] = self._loop.create_future()
-        """Done when the handshake is: None if the link opened, else why not."""
+        """Result of the handshake: None if the link opened, otherwise the reason of the failure."""
         self.lost: asyncio.Future[None] = self._loop.create_future()
         self._transport: asyncio.Transport | None = None
         self._handshake: PeerHandshake | None = None
         self._timeout: asyncio.TimerHandle | None = None
-        self._hall = memoryview(bytearray(peer_limits.HANDSHAKE_MESSAGE_BYTES_MAX))
+        self._handshake_buffer = memoryview(bytearray(peer_limits.HANDSHAKE_MESSAGE_BYTES_MAX))
         self._reader: FrameReader | None = None
         self._lanes = Lanes()
         self._flush_scheduled = False
@@ -83,10 +87,10 @@ class PeerLink(asyncio.BufferedProtocol):
         self._ended = False
         self._finish_reason = ""
 
-    # What asyncio calls
+    # -- asyncio protocol -----------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The socket is open (and TLS agreed upon): say hello or wait for one."""
+        """Send or await the first handshake message; the socket is open and TLS is established."""
         self._transport = transport  # type: ignore[assignment]
         assert self._transport is not None
         self._transport.set_write_buffer_limits(high=peer_limits.WRITE_BYTES_PER_TURN)
@@ -99,41 +103,41 @@ class PeerLink(asyncio.BufferedProtocol):
             return
         role = PeerRole.DIALLER if self.dialled else PeerRole.ACCEPTOR
         self._handshake = self._peer_links.handshake(self, role)
-        too_long = "the handshake took too long"
+        too_long = "the handshake timed out"
         self._timeout = self._loop.call_later(peer_limits.HANDSHAKE_TIMEOUT_S, self.end, too_long)
         if hello := self._handshake.start():
             self._transport.write(hello)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the socket may write; little while the peer is a stranger."""
-        return self._hall if self._reader is None else self._reader.space()
+        """Return the read buffer: a small one until the peer has authenticated."""
+        return self._handshake_buffer if self._reader is None else self._reader.space()
 
     def buffer_updated(self, count: int) -> None:
-        """Bytes from the peer."""
+        """Process bytes from the peer."""
         if self._ended:
             return
         if self._reader is not None:
             self._deliver(self._reader, self._reader.filled(count))
         elif self._handshake is not None:
-            self._shake_hands(self._handshake, bytes(self._hall[:count]))
+            self._advance_handshake(self._handshake, bytes(self._handshake_buffer[:count]))
 
     def pause_writing(self) -> None:
-        """The transport has enough."""
+        """Stop writing: the transport's buffer is full."""
         self._writable = False
 
     def resume_writing(self) -> None:
-        """The transport can take more."""
+        """Continue writing: the transport's buffer has drained."""
         self._writable = True
         self.flush()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The socket is gone."""
+        """Report that the socket is closed."""
         broke = "the peer closed the connection" if error is None else f"the connection broke: {error}"
         self.end(self._finish_reason or broke)
         if not self.lost.done():
             self.lost.set_result(None)
 
-    # What the interlink calls
+    # -- used by PeerLinks ----------------------------------------------------------------------
 
     def send(self, payload: Any, urgent: bool) -> None:
         """Queue a message for this turn's write."""
@@ -152,16 +156,16 @@ class PeerLink(asyncio.BufferedProtocol):
 
     @property
     def queued_bytes(self) -> int:
-        """What waits here, not counting the transport's buffer."""
+        """Bytes that wait in the lanes, without the transport's buffer."""
         return self._lanes.queued_bytes
 
     def heartbeat(self) -> None:
-        """Show that this node lives."""
+        """Send a heartbeat to show that this node is alive."""
         self._lanes.put_heartbeat()
         self.flush()
 
     def end(self, reason: str) -> None:
-        """Close at once; the interlink hears of it once."""
+        """Close at once, and report the end to PeerLinks exactly once."""
         if self._ended:
             return
         self._ended = True
@@ -174,7 +178,7 @@ class PeerLink(asyncio.BufferedProtocol):
             self.settled.set_result(reason)
 
     async def finish(self, reason: str) -> None:
-        """Close when all that was sent has left, or soon in any case."""
+        """Close when all sent messages have left, at the latest after `CLOSE_FLUSH_TIMEOUT_S`."""
         if self._transport is not None and self.session and not self._ended:
             self._finish_reason = reason
             self._transport.writelines(joined(self._lanes.take(peer_limits.QUEUED_BYTES_MAX)))
@@ -182,27 +186,27 @@ class PeerLink(asyncio.BufferedProtocol):
             await asyncio.wait([self.lost], timeout=peer_limits.CLOSE_FLUSH_TIMEOUT_S)
         self.end(reason)
 
-    # The two phases
+    # -- handshake and messages -----------------------------------------------------------------
 
-    def _shake_hands(self, handshake: PeerHandshake, data: bytes) -> None:
+    def _advance_handshake(self, handshake: PeerHandshake, data: bytes) -> None:
         assert self._transport is not None
-        answer = handshake.receive(data)
+        reply = handshake.receive(data)
         if handshake.refusal is not None:
-            if answer:
-                self._transport.write(answer)
+            if reply:
+                self._transport.write(reply)
             self._refuse(handshake)
             return
         if handshake.peer is not None:
             self.peer, self.cluster_id, self.statement = handshake.peer
             self.greeted_after = self.greeted_after or self._peer_links.links_opened
         if not handshake.established:
-            self._transport.write(answer)
+            self._transport.write(reply)
             return
         self._cancel_timeout()
         self._handshake = None
         self._reader = FrameReader()
         self.session_id = handshake.session_id
-        self._transport.write(answer)
+        self._transport.write(reply)
         self._peer_links.opened(self)
         if not self._ended:
             self.settled.set_result(None)
@@ -210,7 +214,7 @@ class PeerLink(asyncio.BufferedProtocol):
                 self._deliver(self._reader, self._reader.receive(handshake.rest))
 
     def _refuse(self, handshake: PeerHandshake) -> None:
-        """Say no more than the refusal that was written, and let it leave."""
+        """Close after the refusal that the handshake has written has left."""
         assert self._transport is not None
         self._ended = True
         self._cancel_timeout()
@@ -232,16 +236,16 @@ class PeerLink(asyncio.BufferedProtocol):
             try:
                 peer_links.deliver(self, packed, payload)
             except msgspec.MsgspecError as error:
-                self.end(f"a message that cannot be read: {error}")
+                self.end(f"received an unreadable message: {error}")
             except Exception as error:
-                peer_links.log.error("a message could not be handled", peer=self.peer, error=repr(error))
-                self.end(f"a message could not be handled: {error!r}")
+                peer_links.log.error("handling a message failed", peer=self.peer, error=repr(error))
+                self.end(f"handling a message failed: {error!r}")
             if self._ended:
                 return
         if reader.failure is not None:
             self.end(f"protocol error: {reader.failure}")
 
-    # Writing
+    # -- writing --------------------------------------------------------------------------------
 
     def _flush_soon(self) -> None:
         self._flush_scheduled = True
@@ -252,7 +256,7 @@ class PeerLink(asyncio.BufferedProtocol):
         self.flush()
 
     def flush(self) -> None:
-        """Give the transport what waits."""
+        """Write queued messages to the transport."""
         if self._ended or not self._writable or not self._lanes:
             return
         assert self._transport is not None

@@ -1,24 +1,24 @@
-"""All links of one node: listens, dials, keeps one connection per peer, tells its user what happens.
+"""Peer links of one node: listens, dials, keeps one connection per peer, reports events to its user.
 
 **One connection per pair.** Both nodes of a pair dial, since either may have started first. When two
 connections cross, the one dialled by the node with the smaller name stays, by three rules:
 
-1. When a link opens, an own dial that is still shaking hands is given up. So a proof from a dialler says:
-   when I sent this I had no link to you.
-2. A node with the smaller name that is shaking hands as dialler refuses the other's proof as *crossing*.
-3. A node that has a link and gets a good proof on another connection replaces the link, because by rule 1 the
-   peer has lost it; unless the peer's hello was read before the link opened and the link is its own
-   dial and its name is the smaller, in which case the two have crossed and the proof is refused. (A
-   hello that is read after the link opened is answered after the acceptor opened it too, since an acceptor
-   opens first; so rule 1 holds for it.)
+1. When a link opens, the node gives up its own dial to that peer that is still in its handshake. A proof
+   from a dialler therefore means: when the dialler sent it, it had no link to this node.
+2. A node with the smaller name whose own dial is in its handshake refuses the other's proof as *crossing*.
+3. A node that has a link and receives a valid proof on another connection replaces the link: by rule 1 the
+   peer has lost it. One case is excepted: the node read the peer's hello before the link opened, the link is
+   the node's own dial, and the node's name is the smaller. Then the two have crossed and the node refuses
+   the proof. (A hello that is read after the link opened is answered after the acceptor opened it too, since
+   an acceptor opens first. Rule 1 holds for it.)
 
-So a node that lost a link gets a new one at once, also when its peer has not noticed the loss yet.
+A node that lost a link therefore gets a new one at once, even if its peer has not noticed the loss yet.
 
-**What the user may rely on.** `on_up(peer, session)` and `on_down(peer, reason)` alternate for each peer, and
-session numbers grow. Between them messages come in the order they were sent (within each of the two
-priorities) and at most once; nothing is left out before the link goes down. What was on its way then is lost
-or not, and the next `on_up` is the moment to send again what must arrive. A message to a peer without a link
-goes nowhere: the user knows from `on_down`, and `session(peer)` is None.
+**Guarantees for the user.** `on_up(peer, session)` and `on_down(peer, reason)` alternate for each peer,
+and session numbers grow. Between them messages arrive at most once, and in the order they were sent within
+each of the two priorities. No message is left out before the link goes down. Messages in transit at that
+moment may be lost; at the next `on_up` the user sends again what must arrive. A message to a peer without
+a link is discarded: the user knows from `on_down`, and `session(peer)` is None.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from mirrormq.runtime.peer_link import PeerLink, monotonic_ms
 
 
 class LinkTls(NamedTuple):
-    """The contexts of links in TLS."""
+    """TLS contexts of peer links."""
 
     server: ssl.SSLContext
     client: ssl.SSLContext
 
 
 class LinkListener(Protocol):
-    """Who uses the links. All methods are called on the loop and must not block."""
+    """User of the links. All methods are called on the loop and must not block."""
 
     def on_up(self, peer: str, session: int) -> None: ...
 
@@ -57,30 +57,30 @@ class LinkListener(Protocol):
     def on_message(self, peer: str, payload: Any) -> None: ...
 
     def on_relief(self, peer: str) -> None:
-        """A link that was congested is so no more."""
+        """React to the end of congestion on a link."""
 
     def on_slept(self, slept_ms: int) -> None:
-        """This node itself did not run for a while."""
+        """React to a pause of this node itself, such as a suspended machine."""
 
 
 @dataclass
 class PeerLinkOptions:
-    """How a node's links behave. `identity` may be replaced while it runs, for the handshakes to come."""
+    """Options of a node's links. `identity` may be replaced at run time; later handshakes use it."""
 
     identity: PeerIdentity
     cookie: bytes
     timing: DetectorTiming = field(default_factory=DetectorTiming)
     tls: LinkTls | None = None
     message_type: Any = bytes
-    """What messages that are not raw bytes may be: a tagged union of msgspec structs."""
+    """Type of messages other than raw bytes: a tagged union of msgspec structs."""
     statement: Callable[[], bytes] = bytes
-    """What this node states of itself in a handshake; asked for each."""
+    """Returns the statement about itself that this node sends in each handshake."""
     admit: Callable[[PeerIdentity], str | None] = lambda peer: None
-    """Asked about each peer that knows the cookie; a text refuses it."""
+    """Called for each peer that knows the cookie; a returned text refuses the peer."""
 
 
 class PeerLinks:
-    """The links of one node. `chance` and `entropy` are its sources of randomness."""
+    """All links of one node. `chance` and `entropy` are its sources of randomness."""
 
     def __init__(
         self,
@@ -107,10 +107,10 @@ class PeerLinks:
         self._refusals_since_ms = 0
         self._stopping = False
 
-    # For the user
+    # -- used by the node -----------------------------------------------------------------------
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; returns the port (0 asks for a free one)."""
+        """Listen for peers. Return the port (0 selects a free one)."""
         loop, tls = asyncio.get_running_loop(), self.options.tls
         self._server = await loop.create_server(
             lambda: PeerLink(self),
@@ -125,7 +125,7 @@ class PeerLinks:
         return bound
 
     async def stop(self) -> None:
-        """Let what was sent leave, then close everything."""
+        """Close everything after sent messages have left."""
         self._stopping = True
         for timer in self._timers.values():
             timer.cancel()
@@ -138,76 +138,76 @@ class PeerLinks:
             link.end("this node stops")
 
     def add_peer(self, address: PeerAddress) -> None:
-        """Keep a link to this node, dialling it when there is none."""
+        """Keep a link to this peer, and dial it while there is none."""
         self.remove_dialler(address.name)
         dialler = self._diallers[address.name] = PeerDialler(self, address)
         dialler.start(linked=address.name in self._links)
 
     def remove_peer(self, name: str) -> None:
-        """Dial this node no more and drop the link to it."""
+        """Stop dialling this peer and close the link to it."""
         self.remove_dialler(name)
         if (link := self._links.get(name)) is not None:
             link.end("removed")
 
     def renew(self, name: str) -> None:
-        """Drop the link to this node, so that the two shake hands again."""
+        """Close the link to this peer, so that both repeat the handshake."""
         if (link := self._links.get(name)) is not None:
-            link.end("to shake hands again")
+            link.end("to repeat the handshake")
 
     def remove_dialler(self, name: str) -> None:
-        """Dial this node no more; a link that is there stays."""
+        """Stop dialling this peer. An existing link stays open."""
         if (dialler := self._diallers.pop(name, None)) is not None:
             dialler.stop()
 
     def send(self, peer: str, payload: Any, urgent: bool = False) -> None:
-        """Send raw bytes, or anything of `message_type`, if there is a link."""
+        """Send raw bytes or a value of `message_type`, if a link exists."""
         if (link := self._links.get(peer)) is not None:
             link.send(payload, urgent)
 
     def flush(self) -> None:
-        """Let what was sent leave as soon as this turn of the loop is over, and not one turn later."""
+        """Write sent messages at the end of this turn of the loop, and not one turn later."""
         for link in self._links.values():
             link.flush()
 
     def congested(self, peer: str) -> bool:
-        """Does so much wait for this peer that callers should slow down?"""
+        """Return whether the output for this peer is so large that callers should slow down."""
         link = self._links.get(peer)
         return link is not None and link.congested
 
     def queued_bytes(self, peer: str) -> int:
-        """How much waits for this peer."""
+        """Return the bytes that wait for this peer."""
         link = self._links.get(peer)
         return 0 if link is None else link.queued_bytes
 
     def session(self, peer: str) -> int | None:
-        """The number of the session with this peer, if there is one."""
+        """Return the number of the session with this peer, or None without a link."""
         link = self._links.get(peer)
         return None if link is None else link.session
 
     def start_blocker(self, peer: str) -> str:
-        """Why there is no link to a peer that is dialled; empty if nobody knows."""
+        """Return why there is no link to a dialled peer; empty if the reason is unknown."""
         dialler = self._diallers.get(peer)
         return (dialler.last_reason or "") if dialler is not None else ""
 
     def statement(self, peer: str) -> bytes:
-        """What this peer stated of itself when the link with it came up."""
+        """Return the statement that this peer sent in its handshake."""
         link = self._links.get(peer)
         return b"" if link is None else link.statement
 
     def is_blank(self, peer: str) -> bool:
-        """Did this peer belong to no cluster when the link with it came up?"""
+        """Return whether this peer belonged to no cluster when its link came up."""
         link = self._links.get(peer)
         return link is not None and not link.cluster_id
 
     @property
     def peers(self) -> list[str]:
-        """Who has a link with this node."""
+        """Names of the peers with a link to this node, sorted."""
         return sorted(self._links)
 
-    # For links
+    # -- used by links --------------------------------------------------------------------------
 
     def admit_socket(self, link: PeerLink) -> str | None:
-        """A socket is open that has proved nothing yet. Says why, if it is not wanted."""
+        """Register a socket that has not authenticated yet. Return the reason if it is not wanted."""
         if self._stopping:
             return "this node stops"
         if link.dialled:
@@ -216,12 +216,12 @@ class PeerLinks:
             dialler.attempt = link
             return None
         if len(self._pending) >= peer_limits.PENDING_HANDSHAKES_MAX:
-            next(iter(self._pending)).end("too many strangers")
+            next(iter(self._pending)).end("too many unauthenticated connections")
         self._pending[link] = None
         return None
 
     def handshake(self, link: PeerLink, role: PeerRole) -> PeerHandshake:
-        """A fresh handshake for this link."""
+        """Return a new handshake for this link."""
         options = self.options
         nonce = self._entropy(peer_limits.NONCE_BYTES)
         identity = options.identity._replace(statement=options.statement())
@@ -230,7 +230,8 @@ class PeerLinks:
         )
 
     def _objection(self, link: PeerLink, peer: PeerIdentity) -> str | None:
-        """May this link become the one link with its peer? See the rules on top."""
+        """Return the reason why this link may not become the one link with its peer, by the rules in the
+        module docstring."""
         if link.dialled:
             return None
         existing = self._links.get(peer.name)
@@ -243,7 +244,7 @@ class PeerLinks:
         return self.options.admit(peer)
 
     def opened(self, link: PeerLink) -> None:
-        """The handshake is done: this is the link with its peer from now on."""
+        """Make a link with a completed handshake the one link with its peer."""
         self._pending.pop(link, None)
         if (old := self._links.get(link.peer)) is not None:
             old.end("replaced by a newer connection")
@@ -260,7 +261,7 @@ class PeerLinks:
         self._user.on_up(link.peer, link.session)
 
     def ended(self, link: PeerLink, reason: str) -> None:
-        """A link is gone, or never came to be."""
+        """Report that a link closed, or that a connection never became a link."""
         self._pending.pop(link, None)
         dialler = self._diallers.get(link.peer)
         if dialler is not None and dialler.attempt is link:
@@ -273,24 +274,24 @@ class PeerLinks:
             self.log.warning("link down", peer=link.peer, reason=reason, session=link.session_id.hex())
             self._user.on_down(link.peer, reason)
         elif not link.dialled and CROSSING not in reason:
-            self._log_stranger(link, reason)
+            self._log_refusal(link, reason)
 
     def deliver(self, link: PeerLink, packed: bool, payload: bytes) -> None:
-        """A message has come."""
+        """Pass a message to the user."""
         self._user.on_message(link.peer, self._decode(payload) if packed else payload)
 
     def relieved(self, link: PeerLink) -> None:
-        """A link is congested no more."""
+        """Report the end of congestion to the user."""
         self._user.on_relief(link.peer)
 
-    # Time
+    # -- timers ---------------------------------------------------------------------------------
 
     def _tick(self) -> None:
         timing = self.options.timing
         self._timers["tick"] = asyncio.get_running_loop().call_later(timing.tick_ms / 1000, self._tick)
         verdict = self.detector.tick(monotonic_ms())
         if verdict.slept_ms:
-            self.log.warning("this node did not run for a while", slept_ms=verdict.slept_ms)
+            self.log.warning("this node was paused", slept_ms=verdict.slept_ms)
             self._user.on_slept(verdict.slept_ms)
         for change in verdict.changes:
             if change.liveness is Liveness.DOWN and (link := self._links.get(change.peer)) is not None:
@@ -302,12 +303,14 @@ class PeerLinks:
         for link in list(self._links.values()):
             link.heartbeat()
 
-    def _log_stranger(self, link: PeerLink, reason: str) -> None:
-        """One line, unless strangers have caused too many lately."""
+    def _log_refusal(self, link: PeerLink, reason: str) -> None:
+        """Log a refused connection, unless too many were logged lately."""
         now_ms = monotonic_ms()
         if now_ms - self._refusals_since_ms > peer_limits.REFUSALS_LOGGED_WINDOW_S * 1000:
             self._refusals_since_ms, self._refusals_logged = now_ms, 0
         self._refusals_logged += 1
         if self._refusals_logged <= peer_limits.REFUSALS_LOGGED_MAX:
             name = repr(link.peer)[: peer_limits.NAME_BYTES_MAX]
-            self.log.warning("no link for a stranger", address=link.address, says_it_is=name, reason=reason)
+            self.log.warning(
+                "refused a peer connection", address=link.address, claimed_name=name, reason=reason
+            )

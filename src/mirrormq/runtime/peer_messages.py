@@ -1,4 +1,4 @@
-"""All that goes over a link. Whatever is not the cluster's own goes to those who serve clients."""
+"""Message types of peer links. Messages that are not the cluster's own go to the application."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Questions to other nodes over the links, and their answers.
+"""Request and reply between nodes over peer links.
 
-A question is a request of the control socket. It fails when the link to the other node goes down, when no
-answer comes in time, or with the other node's own words; whoever asked gets a ControlError in each case.
+A request is one of the control socket. It fails when the link to the other node goes down, when no reply
+arrives in time, or with the other node's error. The caller gets a ControlError in each case.
 """
 
 from __future__ import annotations
@@ -23,31 +23,32 @@ from mirrormq.control.control_protocol import (
 )
 
 ANSWER_TIMEOUT_S = 30.0
-"""Half of what an operator's tool waits, so that it hears which node did not answer."""
+"""Default reply timeout: half of the time that an operator's tool waits, so that the tool learns which
+node did not reply."""
 
 OPEN_MAX = 1024
-"""Questions of this node without an answer; each is a verb or a page that somebody waits for."""
+"""Maximum open requests of this node; a command or an HTTP page waits for each."""
 
 ANSWERING_MAX = 256
-"""Questions of others that are being answered. Past it they are told to ask again."""
+"""Maximum requests of other nodes in progress. The node refuses further ones; the caller may repeat them."""
 
 Respond = Callable[[Request], Awaitable[dict[str, Any]]]
 
 
 class PeerRpc:
-    """Both ends: asks and answers. `send` gives a message to the link with a node."""
+    """Both ends of requests between nodes. `send` puts a message on the link with a node."""
 
     def __init__(self, send: Callable[[str, CommandRequest | CommandReply], None], respond: Respond) -> None:
         self._send = send
         self._respond = respond
         self._number = 0
         self._open: dict[int, tuple[str, asyncio.Future[bytes]]] = {}
-        self._answering: set[asyncio.Task[None]] = set()
+        self._executing: set[asyncio.Task[None]] = set()
 
     async def ask(self, peer: str, request: Request, timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
-        """The result of a verb on another node."""
+        """Execute a command on another node and return its result."""
         if len(self._open) >= OPEN_MAX:
-            raise ControlError("too many questions to other nodes are waiting for an answer")
+            raise ControlError("too many requests to other nodes wait for a reply: try again later")
         self._number += 1
         number, future = self._number, asyncio.get_running_loop().create_future()
         self._open[number] = (peer, future)
@@ -62,31 +63,33 @@ class PeerRpc:
         finally:
             del self._open[number]
             if future.done() and not future.cancelled():
-                future.exception()  # known, also if whoever asked was told to stop in the same moment
+                future.exception()  # mark as retrieved, also if the caller was cancelled at the same moment
         if not reply["ok"]:
             raise ControlError.of_reply(reply)
         return reply["result"]
 
     def receive(self, peer: str, message: CommandRequest | CommandReply) -> None:
-        """A question or an answer has come."""
+        """Process a request or a reply from a peer."""
         if isinstance(message, CommandReply):
-            asked, future = self._open.get(message.number, ("", None))
-            if future is not None and asked == peer and not future.done():
+            requested_peer, future = self._open.get(message.number, ("", None))
+            if future is not None and requested_peer == peer and not future.done():
                 future.set_result(message.reply)
-        elif len(self._answering) >= ANSWERING_MAX:
-            self._reply(peer, message.number, _failure("this node has too many questions to answer"))
+        elif len(self._executing) >= ANSWERING_MAX:
+            self._reply(
+                peer, message.number, _failure("this node executes too many requests: try again later")
+            )
         else:
-            task = asyncio.get_running_loop().create_task(self._answer(peer, message))
-            self._answering.add(task)
-            task.add_done_callback(self._answering.discard)
+            task = asyncio.get_running_loop().create_task(self._execute(peer, message))
+            self._executing.add(task)
+            task.add_done_callback(self._executing.discard)
 
     def down(self, peer: str) -> None:
-        """The link with a node is gone: it will not answer."""
-        for asked, future in list(self._open.values()):
-            if asked == peer and not future.done():
+        """Fail the open requests to a peer whose link went down."""
+        for requested_peer, future in list(self._open.values()):
+            if requested_peer == peer and not future.done():
                 future.set_exception(ControlError(f"the link with node {peer} went down"))
 
-    async def _answer(self, peer: str, message: CommandRequest) -> None:
+    async def _execute(self, peer: str, message: CommandRequest) -> None:
         try:
             reply = await self._respond(read_request(message.request))
         except ControlError as error:

@@ -1,4 +1,4 @@
-"""Opens a node's listener for other nodes: address, secret, patience and TLS come from the settings."""
+"""Listener for other nodes: address, cookie, failure detector timing and TLS come from the settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def advertised(settings: Settings) -> str:
-    """Where other nodes are told to reach this one; empty if it listens to none."""
+    """Return the address that other nodes use to reach this one; empty if it does not listen for them."""
     if settings.cluster_listener is None:
         return ""
     chosen = settings.cluster_advertised
@@ -26,7 +26,7 @@ def advertised(settings: Settings) -> str:
 
 
 async def open_links(node: Node) -> None:
-    """Listen for other nodes, if the settings say so."""
+    """Listen for other nodes, if the settings name a cluster listener."""
     settings = node.settings
     address = settings.cluster_listener
     if address is None:
@@ -57,7 +57,7 @@ def _tls(node: Node) -> LinkTls | None:
     if links.cacertfile is None or links.certfile is None or links.keyfile is None:
         return None
     files = CertificateFiles(links.certfile, links.keyfile, links.password, links.cacertfile)
-    found = link_contexts(files)
-    for context in (found.server, found.client):
+    contexts = link_contexts(files)
+    for context in (contexts.server, contexts.client):
         node.certificates.watch(context, files)
-    return found
+    return contexts

@@ -1,4 +1,4 @@
-"""TLS between nodes: both sides show a certificate of the authority that the operator names."""
+"""TLS between nodes: each side presents a certificate of the authority that the operator configured."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from mirrormq.runtime.peer_links import LinkTls
 
 
 def link_contexts(files: CertificateFiles) -> LinkTls:
-    """Contexts for accepting and dialling; says what is wrong with the files if they cannot be used."""
+    """Return the TLS contexts for accepting and dialling. Raise ConfigurationError if the files are
+    unusable."""
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:

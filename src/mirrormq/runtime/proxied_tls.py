@@ -1,7 +1,7 @@
-"""TLS behind a balancer that speaks the PROXY protocol: the header comes first, in the clear.
+"""TLS listener behind a load balancer with the PROXY protocol: an unencrypted header precedes TLS.
 
-An ordinary TLS listener would take the header for a handshake. So this one accepts by itself, reads
-exactly the octets of the header from the bare socket, and hands the socket to the loop from there on.
+An ordinary TLS listener would take the header for a handshake. This listener accepts sockets itself, reads
+exactly the octets of the header, and then passes the socket to the loop for TLS.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from mirrormq.runtime.application import Application
 
 ACCEPT_PAUSE_S = 0.1
-"""Pause after a failed accept: file handles that ran out are not back at once."""
+"""Seconds to wait after a failed accept: exhausted file handles do not return at once."""
 
 
 class ProxiedTlsListener:
-    """Accepts clients on one listening socket; closes like an asyncio.Server."""
+    """Listener on one socket. Closes like an asyncio.Server."""
 
     def __init__(self, node: Application, context: ssl.SSLContext, listening: socket.socket) -> None:
         self._node = node
         self._context = context
         self._listening = listening
-        self._greeting: set[asyncio.Task[None]] = set()
+        self._reading_headers: set[asyncio.Task[None]] = set()
         self._task = asyncio.get_running_loop().create_task(self._accept())
 
     def close(self) -> None:
-        """Accept nobody any more."""
+        """Accept no new clients."""
         self._task.cancel()
-        for task in self._greeting:
+        for task in self._reading_headers:
             task.cancel()
         self._listening.close()
 
@@ -47,17 +47,17 @@ class ProxiedTlsListener:
             except OSError:
                 await asyncio.sleep(ACCEPT_PAUSE_S)
                 continue
-            task = loop.create_task(self._greet(accepted))
-            self._greeting.add(task)
-            task.add_done_callback(self._greeting.discard)
+            task = loop.create_task(self._begin_tls(accepted))
+            self._reading_headers.add(task)
+            task.add_done_callback(self._reading_headers.discard)
 
-    async def _greet(self, accepted: socket.socket) -> None:
+    async def _begin_tls(self, accepted: socket.socket) -> None:
         loop, settings = asyncio.get_running_loop(), self._node.settings
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             ends = await asyncio.wait_for(self._ends(accepted), settings.handshake_timeout_s)
         except (ProxyHeaderInvalid, TimeoutError, OSError) as problem:
-            self._node.warn(f"closing a connection without a usable PROXY header: {problem}")
+            self._node.warn(f"closing a client connection: its PROXY header is unusable: {problem}")
             accepted.close()
             return
         with contextlib.suppress(OSError, ssl.SSLError):
@@ -69,7 +69,7 @@ class ProxiedTlsListener:
             )
 
     async def _ends(self, accepted: socket.socket) -> Ends | None:
-        """Read the header and not one octet more."""
+        """Read the header and not one octet more: the next octet belongs to TLS."""
         loop = asyncio.get_running_loop()
         header = b""
         while True:
@@ -78,7 +78,7 @@ class ProxiedTlsListener:
             except Incomplete as incomplete:
                 data = await loop.sock_recv(accepted, incomplete.missing)
                 if not data:
-                    raise ProxyHeaderInvalid("the client left") from None
+                    raise ProxyHeaderInvalid("the client closed the connection") from None
                 header += data
             else:
                 return ends

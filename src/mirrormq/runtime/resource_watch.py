@@ -1,4 +1,4 @@
-"""Watches memory and disk, and raises the alarms that block publishers."""
+"""Memory and disk monitor: raises the alarms that block publishers."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pathlib import Path
 from mirrormq.broker.alarms import DISK, MEMORY, Alarms
 
 FILE_HANDLES_MAX = 1_000_000
-"""More than a million sockets have no place in the kernel's tables either."""
+"""Upper bound of file handles: the kernel's tables hold no more than about a million sockets."""
 
-DISK_LOOK_MIN_S = 0.02
+DISK_CHECK_MIN_S = 0.02
 DISK_FILL_BYTES_PER_S = 1_000_000_000
-"""How often at most the free space is looked at, and how fast a disk is thought to fill: the nearer its limit
-is, the sooner is the next look. A node writes some hundred megabytes a second."""
+"""Shortest interval between two checks of the free space, and the assumed fill rate of a disk. The nearer
+the limit, the sooner the next check. A node writes some hundred megabytes per second."""
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def total_memory_bytes() -> int:
-    """This machine's memory, or the limit of the control group that we run in, if that is less."""
+    """Return this machine's memory, or the limit of the process's control group if that is less."""
     total = os.sysconf("SC_PHYS_PAGES") * PAGE_BYTES
     try:
         limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
@@ -32,7 +32,7 @@ def total_memory_bytes() -> int:
 
 
 def resident_bytes() -> int:
-    """The memory that this process has in use."""
+    """Return the memory that this process uses (resident set)."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES
     except OSError:
@@ -40,7 +40,7 @@ def resident_bytes() -> int:
 
 
 def raise_file_handle_limit() -> int:
-    """Take as many file handles as we are allowed to; says how many that is."""
+    """Raise the limit of file handles to the permitted maximum, and return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with contextlib.suppress(OSError, ValueError):
@@ -50,21 +50,21 @@ def raise_file_handle_limit() -> int:
 
 
 def free_disk_bytes(directory: Path) -> int:
-    """What we may still write on the file system of a directory."""
-    found = os.statvfs(directory)
-    return found.f_bavail * found.f_frsize
+    """Return the bytes that this process may still write to the file system of a directory."""
+    stats = os.statvfs(directory)
+    return stats.f_bavail * stats.f_frsize
 
 
 def return_free_memory() -> None:
-    """Let the C library give back what has been freed: it keeps pages between blocks in use, and an
-    alarm looks at pages. Does nothing where the library is not glibc."""
+    """Return freed memory to the system. The C library keeps free pages between blocks in use, and an
+    alarm counts pages. Do nothing if the library is not glibc."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
 
 class ResourceWatch:
-    """The node's watermarks."""
+    """Watermarks of a node and their present state."""
 
     def __init__(
         self, node: str, alarms: Alarms, directory: Path, memory_limit_bytes: int, disk_limit_bytes: int
@@ -77,25 +77,30 @@ class ResourceWatch:
         self._free_bytes = 0
 
     def pause_s(self, most_s: float) -> float:
-        """How long it may be until the next look, so that the disk's limit is not passed by far."""
+        """Return the seconds until the next check, short enough that the disk limit is not exceeded by
+        far."""
         room = max(0, self._free_bytes - self.disk_limit_bytes)
-        return min(most_s, max(DISK_LOOK_MIN_S, room / DISK_FILL_BYTES_PER_S))
+        return min(most_s, max(DISK_CHECK_MIN_S, room / DISK_FILL_BYTES_PER_S))
 
-    def look(self) -> list[str]:
-        """Compare with the limits; returns what to log."""
+    def check(self) -> list[str]:
+        """Compare memory and disk with their limits. Return lines to log."""
         used = resident_bytes()
+        # Freed memory may still count as resident. Return it first, so that only live memory raises the
+        # alarm.
         if used > self.memory_limit_bytes:
             return_free_memory()
             used = resident_bytes()
         free = self._free_bytes = free_disk_bytes(self._directory)
-        news: list[str] = []
+        log_lines: list[str] = []
         if self._alarms.set(MEMORY, used > self.memory_limit_bytes):
-            news.append(
+            log_lines.append(
                 self._sentence("memory", MEMORY, f"{used} bytes used, limit {self.memory_limit_bytes}")
             )
         if self._alarms.set(DISK, free < self.disk_limit_bytes):
-            news.append(self._sentence("disk", DISK, f"{free} bytes free, limit {self.disk_limit_bytes}"))
-        return news
+            log_lines.append(
+                self._sentence("disk", DISK, f"{free} bytes free, limit {self.disk_limit_bytes}")
+            )
+        return log_lines
 
     def _sentence(self, name: str, alarm: str, numbers: str) -> str:
         if alarm in self._alarms.raised:

@@ -1,7 +1,7 @@
 """Background scrub of a node: passes over the sealed segments at a limited rate.
 
-The journal is read on the loop, a small piece at a time, like housekeeping. A pass begins some time after
-the node has started, then once in `scrub.interval_hours`, and whenever an operator asks for one.
+The journal is read on the loop in small pieces, like housekeeping. A pass begins some time after the node
+has started, then every `scrub.interval_hours`, and when an operator requests one.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 TICK_S = 0.1
 IDLE_TICK_S = 1.0
-"""How soon a pass begins that an operator has asked for."""
+"""Maximum delay of a pass that an operator has requested."""
 FIRST_PASS_S = 3600.0
-"""Time from the start to the first pass, unless the interval is shorter: a start has other work."""
+"""Delay of the first pass after the start, unless the interval is shorter: a starting node has other work."""
 
 
 class ScrubTask:
-    """Drives the journal's scrubber by the clock of the loop."""
+    """Driver of the journal's scrubber by the clock of the loop."""
 
     def __init__(self, application: Application) -> None:
         self._application = application
@@ -29,7 +29,7 @@ class ScrubTask:
         self._budget_bytes = max(1, int(self._settings.scrub_rate_bytes_per_second * TICK_S))
 
     def start(self) -> None:
-        """Plan the first pass."""
+        """Schedule the first pass."""
         interval_s = self._settings.scrub_interval_hours * 3600.0
         if interval_s:
             self._application.later(min(interval_s, FIRST_PASS_S), self._begin_pass)
@@ -42,13 +42,13 @@ class ScrubTask:
     def _tick(self) -> None:
         application = self._application
         scrubber, damage = application.journal.scrubber, application.journal.damage
-        running, found = scrubber.progress.running, damage.found_total
+        running, known_damage = scrubber.progress.running, damage.found_total
         try:
             scrubber.step(self._budget_bytes)
         except JournalFailed as failure:
             application.node.die(failure)
             return
-        if damage.found_total > found or application.journal.dirty:
+        if damage.found_total > known_damage or application.journal.dirty:
             application.end_turn_soon()
         if running and not scrubber.progress.running:
             self._report()
@@ -58,7 +58,7 @@ class ScrubTask:
         progress, damage = self._application.journal.scrubber.progress, self._application.journal.damage
         text = (
             f"scrub of node {self._settings.name} finished: {progress.segments_done} segments, "
-            f"{progress.bytes_done} bytes, {progress.damaged_spans} damaged stretches, "
+            f"{progress.bytes_done} bytes, {progress.damaged_spans} damaged spans, "
             f"{damage.pending_count} damaged messages without a good copy so far"
         )
         log = self._application.node.log

@@ -1,9 +1,8 @@
-"""Keeps a node's failover timeline: lets it follow what happens, writes it down, and tells the others.
+"""Failover timeline on disk: records events, writes them to a file, and sends them to the other nodes.
 
-The file has one event a line. It is added to once a second when there is something new, and not synced: what
-the last second before a crash brought, the other nodes have. An event that became better known later stands
-there twice; reading puts the two together. When the file has twice as many lines as are kept, it is written
-anew.
+The file has one event per line. New events are appended once a second and not synced: the other nodes have
+the events of the last second before a crash. An event that was completed later is in the file twice;
+reading merges the two. When the file has twice as many lines as are kept, it is rewritten.
 """
 
 from __future__ import annotations
@@ -29,20 +28,20 @@ REQUIRED = {"at_ms": int, "kind": str, "node": str}
 
 
 def read_events(content: bytes) -> list[Event]:
-    """Whatever of a file can be read: the last line may be cut."""
-    found: list[Event] = []
+    """Return the readable events of a file. The last line may be truncated."""
+    events: list[Event] = []
     for line in content.splitlines():
         try:
             event: Any = msgspec.json.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError):
             continue
         if isinstance(event, dict) and all(isinstance(event.get(n), kind) for n, kind in REQUIRED.items()):
-            found.append(event)
-    return found
+            events.append(event)
+    return events
 
 
 def remembered(settings: Settings) -> FailoverTimeline:
-    """The story as it is on disk."""
+    """Return the timeline as stored on disk."""
     timeline = FailoverTimeline(settings.name)
     try:
         timeline.hear(read_events((settings.data_directory / NAME).read_bytes()))
@@ -53,16 +52,16 @@ def remembered(settings: Settings) -> FailoverTimeline:
 
 
 class TimelineFile:
-    """Where it is written."""
+    """File of the timeline."""
 
     def __init__(self, path: Path, timeline: FailoverTimeline) -> None:
         self._path = path
         self._timeline = timeline
         self._lines = LINES_MAX
-        """In the file; at first nobody knows, so that it is written anew."""
+        """Lines in the file. Unknown at first, so that the first write rewrites the file."""
 
     def write(self, fresh: list[Event]) -> None:
-        """Raises OSError."""
+        """Append fresh events, or rewrite the file if it has grown too long. Raise OSError."""
         if self._lines + len(fresh) > LINES_MAX:
             events = self._timeline.events
             other = self._path.with_suffix(".new")
@@ -80,7 +79,7 @@ def _lines(events: list[Event]) -> bytes:
 
 
 class TimelineKeeper:
-    """For one life of the application."""
+    """Timeline recorder of one application incarnation."""
 
     def __init__(self, application: Application) -> None:
         self._application = application
@@ -88,22 +87,22 @@ class TimelineKeeper:
         settings = application.settings
         self._me = settings.name
         self._file = TimelineFile(settings.data_directory / NAME, timeline)
-        self._elsewhere = PeerClient(application.node.cluster, settings.name)
+        self._peers = PeerClient(application.node.cluster, settings.name)
         self._failed = False
         timeline.redelivers = lambda record: delivered_before(application.broker, record)
         application.metadata.listeners.append(timeline.follow)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Record partitions and send own events to the other nodes, until cancelled."""
         while True:
             await asyncio.sleep(INTERVAL_S)
             self._timeline.partitions(self._application.node.cluster.partitions.get(self._me, []))
             own = [event for event in self._write() if event.get("redelivered") is not None]
             for start in range(0, len(own), ROWS_PER_QUESTION):
-                await self._elsewhere.ask_all("heard", events=own[start : start + ROWS_PER_QUESTION])
+                await self._peers.ask_all("heard", events=own[start : start + ROWS_PER_QUESTION])
 
     def close(self) -> None:
-        """Nothing more will be seen by this life."""
+        """Stop recording, and write the last events."""
         self._application.metadata.listeners.remove(self._timeline.follow)
         self._write()
 
@@ -119,6 +118,6 @@ class TimelineKeeper:
             self._failed = False
         except OSError as error:
             if not self._failed:
-                self._application.warn(f"the failover timeline cannot be written: {error}")
+                self._application.warn(f"writing the failover timeline failed: {error}")
             self._failed = True
         return [event for event in fresh if event["node"] == self._me]

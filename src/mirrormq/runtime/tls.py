@@ -1,4 +1,4 @@
-"""TLS: a server context from `ssl_options.*`, and the user that a client certificate speaks for."""
+"""TLS server context from `ssl_options.*`, and the user name in a client certificate."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ _SHORT_NAMES = {
     "businessCategory": "2.5.4.15",
     "postalCode": "2.5.4.17",
 }
-"""What RabbitMQ calls the parts of a distinguished name; those it has no word for go by their number."""
+"""RabbitMQ's names for the parts of a distinguished name. Parts without a name keep their object
+identifier."""
 
 _ALTERNATIVE_KINDS = {
     "dns": "DNS",
@@ -52,7 +53,7 @@ _ALTERNATIVE_KINDS = {
 
 
 def server_context(options: TlsOptions, renewed: RenewedCertificates) -> ssl.SSLContext:
-    """The context of TLS listeners; says what is missing if it cannot be made."""
+    """Return the context of a TLS listener. Raise ConfigurationError if it cannot be made."""
     if options.certfile is None:
         raise ConfigurationError("A TLS listener needs a certfile and a keyfile.")
     files = CertificateFiles(options.certfile, options.keyfile, options.password, options.cacertfile)
@@ -72,7 +73,7 @@ def server_context(options: TlsOptions, renewed: RenewedCertificates) -> ssl.SSL
 
 
 def certificate_user(transport: asyncio.BaseTransport, settings: Settings) -> str | None:
-    """The name in a verified client certificate, as `ssl_cert_login_from` says to read it."""
+    """Return the user name in a verified client certificate, as `ssl_cert_login_from` selects it."""
     certificate: dict[str, Any] | None = transport.get_extra_info("peercert")
     if not certificate:
         return None
@@ -81,14 +82,14 @@ def certificate_user(transport: asyncio.BaseTransport, settings: Settings) -> st
         return ",".join(names) or None
     if settings.ssl_cert_login_from == "subject_alternative_name":
         wanted = _ALTERNATIVE_KINDS[settings.ssl_cert_login_san_type]
-        found = [value for kind, value in certificate.get("subjectAltName", ()) if kind == wanted]
+        names = [value for kind, value in certificate.get("subjectAltName", ()) if kind == wanted]
         index = settings.ssl_cert_login_san_index
-        return found[index] if index < len(found) else None
+        return names[index] if index < len(names) else None
     return distinguished_name(certificate["subject"]) or None
 
 
 def distinguished_name(subject: Sequence[Sequence[tuple[str, str]]]) -> str:
-    """A subject as RabbitMQ writes it: the last part first, escaped after RFC 4514."""
+    """Format a subject as RabbitMQ does: the last part first, escaped by RFC 4514."""
     parts = [
         "+".join(f"{_SHORT_NAMES.get(key, key)}={_escape(value)}" for key, value in part) for part in subject
     ]
@@ -96,7 +97,7 @@ def distinguished_name(subject: Sequence[Sequence[tuple[str, str]]]) -> str:
 
 
 def _escape(value: str) -> str:
-    """Special characters get a backslash, octets beyond ASCII become hexadecimal."""
+    """Escape a value: special characters get a backslash, octets beyond ASCII become hexadecimal."""
     escaped = "".join(_escape_octet(octet) for octet in value.encode())
     if value.startswith(("#", " ")):
         escaped = "\\" + escaped

@@ -1,6 +1,7 @@
-"""What a TLS connection agreed on, and whom its client's certificate names, as RabbitMQ shows them.
+"""Facts about a TLS connection: the agreed cipher suite and the client certificate, as RabbitMQ shows
+them.
 
-OpenSSL names a suite in one word, Erlang takes it apart:
+OpenSSL names a suite in one word, Erlang splits it:
 
     TLS_AES_256_GCM_SHA384         any, aes_256_gcm, aead            (TLS 1.3: any key exchange)
     ECDHE-RSA-AES128-GCM-SHA256    ecdhe_rsa, aes_128_gcm, aead
@@ -24,11 +25,11 @@ EXCHANGES = ("ECDHE-ECDSA", "ECDHE-RSA", "DHE-RSA", "DHE-DSS", "ECDHE-PSK", "DHE
 AES = re.compile(r"AES(?P<bits>128|256)(-(?P<mode>GCM|CCM8?))?")
 CHACHA = "CHACHA20-POLY1305"
 AUTHENTICATED = "aead"
-"""The cipher itself notices changes: there is no hash beside it."""
+"""Authenticated encryption: the cipher itself detects changes, without a separate hash."""
 
 
 class CipherSuite(NamedTuple):
-    """The parts of a cipher suite."""
+    """Parts of a cipher suite."""
 
     key_exchange: str
     cipher: str
@@ -36,9 +37,9 @@ class CipherSuite(NamedTuple):
 
 
 def suite_of(name: str) -> CipherSuite:
-    """A suite's parts from OpenSSL's name."""
-    if found := TLS_1_3.fullmatch(name):
-        return CipherSuite("any", found["cipher"].lower(), AUTHENTICATED)
+    """Return the parts of a suite from OpenSSL's name."""
+    if match := TLS_1_3.fullmatch(name):
+        return CipherSuite("any", match["cipher"].lower(), AUTHENTICATED)
     exchange = next((each for each in EXCHANGES if name.startswith(f"{each}-")), "")
     rest = name.removeprefix(f"{exchange}-") if exchange else name
     key_exchange = exchange.lower().replace("-", "_") or "rsa"
@@ -57,24 +58,24 @@ def _mode(mode: str) -> str:
 
 
 def tls_facts(transport: asyncio.BaseTransport) -> TlsFacts:
-    """Of a connection whose handshake is over."""
-    found: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
-    agreed = found.cipher() if found is not None else None
-    if found is None or agreed is None:
+    """Return the facts of a connection with a completed TLS handshake."""
+    tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+    agreed = tls.cipher() if tls is not None else None
+    if tls is None or agreed is None:
         return NO_TLS
-    suite, certificate = suite_of(agreed[0]), found.getpeercert()
-    facts = TlsFacts((found.version() or "").lower(), suite.key_exchange, suite.cipher, suite.hash)
-    return facts._replace(**_shown(certificate)) if certificate else facts
+    suite, certificate = suite_of(agreed[0]), tls.getpeercert()
+    facts = TlsFacts((tls.version() or "").lower(), suite.key_exchange, suite.cipher, suite.hash)
+    return facts._replace(**_certificate_facts(certificate)) if certificate else facts
 
 
-def _shown(certificate: dict[str, Any]) -> dict[str, str]:
+def _certificate_facts(certificate: dict[str, Any]) -> dict[str, str]:
     return {
         "peer_cert_issuer": distinguished_name(certificate["issuer"]),
         "peer_cert_subject": distinguished_name(certificate["subject"]),
-        "peer_cert_validity": f"{_moment(certificate['notBefore'])} - {_moment(certificate['notAfter'])}",
+        "peer_cert_validity": f"{_iso_time(certificate['notBefore'])} - {_iso_time(certificate['notAfter'])}",
     }
 
 
-def _moment(text: str) -> str:
-    """`Nov  4 10:00:00 2026 GMT` as people who sort dates write it."""
+def _iso_time(text: str) -> str:
+    """Convert `Nov  4 10:00:00 2026 GMT` to ISO 8601, which sorts by time."""
     return f"{datetime.fromtimestamp(ssl.cert_time_to_seconds(text), UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -1,1 +1,1 @@
-"""The node's journal: one append-only log for all queues, its recovery, and the metadata log."""
+"""Storage of a node: the journal of all queues, its recovery, and the metadata log."""

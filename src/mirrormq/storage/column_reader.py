@@ -1,14 +1,14 @@
-"""Reading many messages at once, as columns, for whoever has no use for an object for each.
+"""Column reader: reads many stored messages at once as columns, without one object per message.
 
-Neighbours in a journal mostly differ in nothing but number, times and body:
+Neighbours in a journal mostly differ only in sequence, times and body:
 
-    length, checksum | kind … queue | number | ingested | expires | publish, header, body's head | body | 206
-                       0              10       18         26        34
+    length, check | kind … queue | sequence | ingested | expires | publish, header, body's head | body | 206
+                  0              10         18         26        34
 
-What comes first, up to the queue, and what lies between lifetime and body are together the record's *shape*.
-A record that has the shape of the last one of its length is not taken apart: its body is where the other's
-was. One that has another shape is looked up among those that were met before. Every record's checksum is
-looked at all the same.
+The bytes up to the queue, and the bytes between expiry time and body, are together the record's *shape*. A
+record with the shape of the last record of its length is not parsed: its body is at the same offset. A
+record with another shape is looked up among the shapes seen before. Every record's checksum is verified in
+each case.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from mirrormq.storage.segments import Segment, Segments
 from mirrormq.wire.content import FRAME_OVERHEAD_BYTES, PROPERTIES_AT, body_of, properties_of
 
 START = Struct("<II10sQQ")
-"""Length and checksum; kind to queue; number; ingestion time."""
+"""Length and checksum; kind to queue; sequence; ingestion time."""
 HEAD_BYTES = 10
 MIDDLE_AT = journal_records.MESSAGE_HEAD.size
 FRAME_HEAD_BYTES = 7
 FRAME_SIZE = Struct(">I")
-"""Of a frame's payload, behind type and channel."""
+"""Length of a frame's payload, after type and channel."""
 
 
 Run = tuple[bytes, bytes, int]
-"""Publish payload and properties, and how many messages in a row have them."""
+"""Publish payload, properties, and the number of consecutive messages that share them."""
 
 Shape = tuple[bytes, bytes, int, bytes, bytes]
-"""What a record had up to its queue, and between lifetime and body; where its body was; its publish payload
-and properties."""
+"""Shape of a record: bytes up to its queue, bytes between expiry time and body, offset of the body,
+publish payload, properties."""
 
 NO_SHAPE: Shape = (b"", b"", 0, b"", b"")
-"""No record has it."""
+"""Placeholder that matches no record."""
 
 
 class GatheredColumns:
@@ -54,12 +54,13 @@ class GatheredColumns:
     def __init__(self) -> None:
         self.sequences: list[int] = []
         self.ingested_ms: list[int] = []
-        """When the journal first stored each, in milliseconds since the Unix epoch; 0 if it is unknown."""
+        """Time at which the journal first stored each message, in milliseconds since the Unix epoch; 0 if
+        unknown."""
         self.bodies: list[bytes] = []
         self.runs: list[Run] = []
 
     def add(self, sequence: int, publish: bytes, frames: bytes, ingested_ms: int = 0) -> None:
-        """One more message, of content frames."""
+        """Add one message given as content frames."""
         self.sequences.append(sequence)
         self.ingested_ms.append(ingested_ms)
         self.bodies.append(body_of(frames))
@@ -67,14 +68,15 @@ class GatheredColumns:
 
 
 class RecordShapes:
-    """Shapes that records had: the last of each length, and all by what lies between lifetime and body."""
+    """Known shapes of records: the last one of each length, and all by the bytes between expiry time and
+    body."""
 
     def __init__(self) -> None:
         self.by_length: dict[int, Shape] = {}
         self.by_middle: dict[bytes, Shape] = {}
 
     def remember(self, length: int, shape: Shape) -> None:
-        """Records of this length had this shape just now."""
+        """Record the shape of the last record of this length."""
         if len(self.by_middle) >= SHAPES_MAX or len(self.by_length) >= SHAPES_MAX:
             self.by_length.clear()
             self.by_middle.clear()
@@ -82,7 +84,7 @@ class RecordShapes:
 
 
 class ColumnReader:
-    """Reads messages of one journal; what is not as usual it lets the loader read."""
+    """Column reader of one journal. Leaves unusual records to the message reader."""
 
     def __init__(self, loader: MessageReader, writer: JournalWriter, segments: Segments) -> None:
         self._loader = loader
@@ -98,15 +100,15 @@ class ColumnReader:
         sequences: Sequence[int],
         into: GatheredColumns,
     ) -> None:
-        """Add stored messages with these ascending numbers; those whose records are bad are left out."""
+        """Append the stored messages with these ascending sequences. Damaged records are left out."""
 
-        def load(numbers: Sequence[int]) -> None:
+        def load(window_sequences: Sequence[int]) -> None:
             try:
-                messages = self._loader.load(queue_id, table, paged, numbers)
+                messages = self._loader.load(queue_id, table, paged, window_sequences)
             except DamagedMessages as damage:
-                lost = set(damage.sequences)
-                left = [number for number in numbers if number not in lost]
-                messages = self._loader.load(queue_id, table, paged, left)
+                damaged = set(damage.sequences)
+                intact = [number for number in window_sequences if number not in damaged]
+                messages = self._loader.load(queue_id, table, paged, intact)
             for message in messages:
                 into.add(message.sequence, message.envelope.publish, message.frames, message.ingested_ms)
 
@@ -118,23 +120,25 @@ class ColumnReader:
         start = 0
         while start < len(positions):
             end = _window_end(positions, start)
-            where, numbers = positions[start:end], sequences[start:end]
-            segment = self._segments.by_number[where[0] >> 32]
-            last_bytes = table.size_of(numbers[-1]) or paged.size_of(numbers[-1])
-            size = where[-1] - where[0] + last_bytes + READ_TAIL_BYTES
+            window_positions, window_sequences = positions[start:end], sequences[start:end]
+            segment = self._segments.by_number[window_positions[0] >> 32]
+            last_bytes = table.size_of(window_sequences[-1]) or paged.size_of(window_sequences[-1])
+            size = window_positions[-1] - window_positions[0] + last_bytes + READ_TAIL_BYTES
             try:
-                data = self._writer.read(segment.number, size, where[0] - segment.base)
+                data = self._writer.read(segment.number, size, window_positions[0] - segment.base)
             except OSError:
                 data = b""
-            if where[-1] - where[0] + START.size > len(data):
-                load(numbers)
+            if window_positions[-1] - window_positions[0] + START.size > len(data):
+                load(window_sequences)
             else:
-                _Window(queue_id, segment, data, self._shapes, into, load).gather(where, numbers)
+                _Window(queue_id, segment, data, self._shapes, into, load).gather(
+                    window_positions, window_sequences
+                )
             start = end
 
 
 def _window_end(positions: Sequence[int], start: int) -> int:
-    """How far (exclusive) one read should reach: gaps are read too while they are small on the whole."""
+    """Return the end (exclusive) of one read. Gaps are included as long as they are small on average."""
     first = positions[start]
     limit = min(first + READ_WINDOW_BYTES, ((first >> 32) + 1) << 32)
     end = bisect_left(positions, limit, start + 1)
@@ -144,7 +148,7 @@ def _window_end(positions: Sequence[int], start: int) -> int:
 
 
 class _Window:
-    """A piece of a segment, and what is gathered of it."""
+    """Part of a segment that is read at once, and the columns its messages go to."""
 
     def __init__(
         self,
@@ -163,7 +167,8 @@ class _Window:
         self._load = load
 
     def gather(self, positions: Sequence[int], sequences: Sequence[int]) -> None:
-        """The hot loop. What the messages from `run_from` on have in common is not noted down yet."""
+        """Gather the window's messages (hot loop). The run of messages from `run_from` on is not recorded
+        yet."""
         data, first = self._data, positions[0] - journal_records.PREFIX_BYTES
         salt, checksum, start_of = self._segment.salt, self._segment.checksum, START.unpack_from
         prefix_bytes, shape_of = journal_records.PREFIX_BYTES, self._shapes.by_length.get
@@ -172,9 +177,9 @@ class _Window:
         last_length, run_from = -1, len(bodies)
         head, middle, body_at, publish, properties = NO_SHAPE
         for position, sequence in zip(positions, sequences, strict=True):
-            at = position - first
-            length, check, found_head, number, ingested_ms = start_of(data, at - prefix_bytes)
-            record = data[at : at + length]
+            offset = position - first
+            length, check, found_head, number, ingested_ms = start_of(data, offset - prefix_bytes)
+            record = data[offset : offset + length]
             if length != last_length:
                 last_length = length
                 head, middle, body_at, its_publish, its_properties = shape_of(length, NO_SHAPE)
@@ -195,15 +200,18 @@ class _Window:
                 continue
             if run_from < len(bodies):
                 runs.append((publish, properties, len(bodies) - run_from))
-            shape = self._other(sequence, length, check, record, body_at)
+            shape = self._gather_other_shape(sequence, length, check, record, body_at)
             head, middle, body_at, publish, properties = shape
             run_from = len(bodies) - (shape is not NO_SHAPE)
         if run_from < len(bodies):
             runs.append((publish, properties, len(bodies) - run_from))
 
-    def _other(self, sequence: int, length: int, check: int, record: bytes, body_at: int) -> Shape:
-        """A record that has not the shape of the last one of its length, whose body was at `body_at`. Gives
-        the shape it has, which its run begins with; NO_SHAPE if it has no usual one and is noted down."""
+    def _gather_other_shape(
+        self, sequence: int, length: int, check: int, record: bytes, body_at: int
+    ) -> Shape:
+        """Gather a record whose shape differs from the last record of its length, whose body was at
+        `body_at`. Return its shape, with which a new run begins, or NO_SHAPE if the record is unusual and
+        already recorded."""
         segment, into = self._segment, self._into
         whole = MIDDLE_AT <= length == len(record) and segment.checksum(segment.salt, record) == check
         if not whole or record[0] != journal_records.MESSAGE or record[1] & journal_records.SHARED:

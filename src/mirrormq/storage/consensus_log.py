@@ -1,17 +1,17 @@
-"""What a node remembers of its cluster's agreement: the `RaftStorage` of `consensus`, in one small file.
+"""Persistent Raft state of a node: the `RaftStorage` of `consensus`, in one small file.
 
-The file is a `EntryLog`: its first entry is a snapshot, each further one a *batch*, what one `save` wrote.
-A batch has one checksum, so it is there or not. A snapshot makes a new file, with what still counts of the
-old one behind it, and takes its name; so there is always one whole story.
+The file is an `EntryLog`. Its first entry is a snapshot; each further entry is a *batch*, written by one
+`save`. A batch has one checksum, so it exists as a whole or not at all. A snapshot is written to a new
+file, followed by the entries that are still valid, and the file is renamed over the old one. One complete
+history therefore always exists.
 
-How far the log is committed only saves time at the next start, so that alone is not written: it goes
-along with the next batch, and with `close`.
+The commit index only saves time at the next start. A change of the commit index alone is not written: it
+goes along with the next batch, and with `close`.
 
-Damage. A torn last batch was never synced, and is cut off. Damage before a good batch is another matter:
-something is gone that this node has promised to keep. In a cluster it must not go on, since others count
-on the promise; a copy of the data that does not pretend to be a part of the cluster can be had by
-joining anew. A node on its own promised nobody but its operator, so it keeps what it has: what was lost
-becomes entries that say nothing, and it is reported.
+Damage. A torn last batch was never synced and is cut off. Damage before a valid batch is different: the
+node has lost something that it promised to keep. A member of a cluster must not continue, since other
+nodes rely on the promise; it can join again as a new node. A cluster of one node made its promises to its
+operator only, so it keeps the rest: lost entries become empty ones, and the loss is reported.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _decode_snapshot = msgspec.msgpack.Decoder(Snapshot).decode
 
 
 class ConsensusLog:
-    """Implements `consensus.RaftStorage`. `failed` is told when the disk fails, whoever asked for the
-    write."""
+    """Raft storage of one node. Implements `consensus.RaftStorage`. `failed` is called when the disk
+    fails, for every caller of a write."""
 
     def __init__(
         self, disk: Disk, directory: str, failed: Callable[[JournalFailed], None] = lambda failure: None
@@ -52,22 +52,19 @@ class ConsensusLog:
         self._failed = failed
         self._hard_state = HardState()
         self._lasting = HardState()
-        """What of it is in the file."""
+        """The hard state that is in the file."""
         self._kept: list[Entry] = []
 
     @property
     def dropped(self) -> Sequence[Dropped]:
-        """What could not be used."""
+        """Parts of the file that could not be used."""
         return self._log.dropped
 
     def open(self, make: Callable[[], Snapshot], boots: int = 0) -> bool:
-        """Read the file. If there is none, begin with a snapshot; True if so. `boots` as for `begin`: the
-        file may be an older copy of what the node had.
-
-        Raises DamageError if what is there cannot be used.
-        """
-        found = self._log.open()
-        if not found and not self.dropped:
+        """Read the file. If there is none, begin with a snapshot and return True. `boots` as for `begin`:
+        the file may be an older copy of the node's state. Raise DamageError if the file is unusable."""
+        entries = self._log.open()
+        if not entries and not self.dropped:
             self.begin(make(), boots)
             return True
         if self.dropped and self.dropped[0].offset == journal_records.DATA_AT:
@@ -76,27 +73,27 @@ class ConsensusLog:
                 "unknown. Restore the file from a backup, or remove it to begin with the defaults."
             )
         try:
-            members = _decode_snapshot(found[0]).members
-            batches = [_decode_batch(batch) for batch in found[1:]]
+            members = _decode_snapshot(entries[0]).members
+            batches = [_decode_batch(batch) for batch in entries[1:]]
         except msgspec.DecodeError as error:
             raise DamageError(f"{self._log.path} was not written by this version: {error}") from None
         for batch in batches:
             self._hard_state = batch.hard_state
             _replace_from(self._kept, batch.entries)
         if self._damaged:
-            self._mend(members.everyone)
+            self._fill_gaps(members.everyone)
         boots = max(boots, self._hard_state.boots)
         self._lasting = self._hard_state = msgspec.structs.replace(self._hard_state, boots=boots)
         return False
 
     def begin(self, snapshot: Snapshot, boots: int = 0) -> None:
-        """Forget everything; from now on, this is where the node started. `boots` must be above what it was
-        in any life of a node of this name whose proposals somebody may remember."""
+        """Discard everything and start from this snapshot. `boots` must exceed the boot number of every
+        earlier incarnation of a node of this name whose proposals a cluster may remember."""
         self._hard_state = HardState(boots=boots)
         self._kept = []
         self._write_snapshot(snapshot)
 
-    # -- what consensus asks for ----------------------------------------------------------------
+    # -- RaftStorage ----------------------------------------------------------------------------
 
     def load(self) -> StoredLog:
         return StoredLog(self._hard_state, self.snapshot(), list(self._kept))
@@ -105,7 +102,7 @@ class ConsensusLog:
         return _decode_snapshot(self._log.first_entry())
 
     def save(self, ready: Ready) -> None:
-        """Keep what is to be persisted, in its order; synced if it must be."""
+        """Persist the parts of `ready` in order, and sync if required."""
         if ready.snapshot is not None:
             kept = [entry for entry in self._kept if entry.index > ready.snapshot.index]
             self._kept = [] if ready.restore else kept
@@ -117,7 +114,7 @@ class ConsensusLog:
             self._write_batch(ready.entries, ready.must_sync)
 
     def close(self) -> None:
-        """Write down how far things were committed, and give the file back."""
+        """Write the commit index and close the file."""
         if self._hard_state != self._lasting:
             self._write_batch([], sync=False)
         self._log.close()
@@ -145,8 +142,8 @@ class ConsensusLog:
     def _damaged(self) -> bool:
         return any(dropped.reason == "damaged" for dropped in self.dropped)
 
-    def _mend(self, members: tuple[str, ...]) -> None:
-        """Go on without what was lost, if nobody else counts on it."""
+    def _fill_gaps(self, members: tuple[str, ...]) -> None:
+        """Continue without the lost entries, if no other node relies on them."""
         for entry in self._kept:
             if isinstance(entry.payload, ChangeMembers):
                 members = entry.payload.members.everyone
@@ -165,6 +162,8 @@ class ConsensusLog:
         while whole and whole[0].index > snapshot.index + 1:
             whole.insert(0, Entry(whole[0].index - 1, whole[0].term, whole[0].branch, Nothing()))
         self._kept = whole
+        # The lost batches may have held the newest hard state. Derive term and boot number from the rest, so
+        # that no term and no proposal number is used twice.
         boots, term = self._hard_state.boots, self._hard_state.term
         for entry in whole:
             term = max(term, entry.term)
@@ -177,12 +176,12 @@ class ConsensusLog:
 
 
 def _promise(state: HardState) -> tuple[int, str | None, int]:
-    """What of a hard state others rely on."""
+    """Return the part of a hard state that other nodes rely on."""
     return state.term, state.vote, state.boots
 
 
 def _replace_from(kept: list[Entry], entries: list[Entry]) -> None:
-    """The first of some entries replaces everything from its index on."""
+    """Append entries; the first one replaces everything from its index on."""
     if entries:
         while kept and kept[-1].index >= entries[0].index:
             kept.pop()

@@ -1,8 +1,8 @@
-"""Stored messages whose records were found damaged, until they are rewritten or gone.
+"""Damaged messages: stored messages with damaged records, until they are rewritten or gone.
 
-Loading, gathering and scrubbing report here. Whoever can get a good copy (the broker, from a mirror) asks
-`pending` and calls `JournalQueue.rewrite`. A message that nobody can repair stays: it keeps its number and
-its position, it is counted, and it is never served.
+Loading, gathering and scrubbing report here. The broker can get a good copy from a mirror; it reads
+`pending` and calls `JournalQueue.rewrite`. A message that cannot be repaired stays: it keeps its sequence
+and its position, it is counted, and it is never delivered.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class DamagedRecords:
         self._found: dict[tuple[int, int], int] = {}
         """(queue, sequence) → position of the damaged record."""
         self.unseen = False
-        """True after a message was noted, until it is asked for."""
+        """True after a message was recorded, until the broker reads `pending`."""
         self.found_total = 0
         self.repaired_total = 0
 
     def note(self, queue_id: int, sequences: Iterable[int]) -> None:
-        """Remember damaged messages; beyond DAMAGED_MESSAGES_MAX they are found again later."""
+        """Record damaged messages. Beyond DAMAGED_MESSAGES_MAX they are ignored and found again later."""
         store = self._queues.get(queue_id)
         if store is None:
             return
@@ -43,7 +43,7 @@ class DamagedRecords:
                 self.unseen = True
 
     def repaired(self, queue_id: int, sequence: int) -> None:
-        """Forget a message that has a good copy again."""
+        """Remove a message that has a good copy again."""
         if self._found.pop((queue_id, sequence), None) is not None:
             self.repaired_total += 1
 

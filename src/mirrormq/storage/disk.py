@@ -1,8 +1,8 @@
-"""The seam between storage and the operating system: the few file operations storage is built on.
+"""Disk interface: the few operating system operations that storage is built on.
 
-Everything storage believes about durability is said here. `File.write` puts bytes where a later
-`read` finds them; they survive a crash only after `File.sync`. A created, renamed or removed *name*
-survives only after `Disk.sync_directory`. `simulated_disk.py` takes these sentences at their word.
+All of storage's assumptions about durability are stated here. `File.write` puts bytes where a later `read`
+finds them; they survive a crash only after `File.sync`. A created, renamed or removed *name* survives only
+after `Disk.sync_directory`. `simulated_disk.py` implements exactly these sentences.
 """
 
 from __future__ import annotations
@@ -16,61 +16,61 @@ from mirrormq.storage.disk_stats import DiskStats
 
 
 class File(Protocol):
-    """An open file, read and written at given offsets."""
+    """Open file, read and written at given offsets."""
 
     def write(self, data: bytes, offset: int) -> None:
         """Write all of `data`, or raise OSError."""
 
     def read(self, size: int, offset: int) -> bytes:
-        """Up to `size` bytes; fewer only at the end of the file."""
+        """Read up to `size` bytes; fewer only at the end of the file."""
 
     def sync(self) -> None:
-        """Everything written so far survives a crash once this returns."""
+        """Make everything written so far survive a crash."""
 
     def allocate(self, size: int) -> None:
-        """Extend to `size` with zeros, with the space reserved if the file system can and has it: less may
-        do, and it is for the disk alarm to stop publishers before a write fails."""
+        """Extend to `size` with zeros, and reserve the space if the file system can and has it. Less may
+        suffice; the disk alarm stops publishers before a write fails."""
 
     def truncate(self, size: int) -> None:
-        """Cut to `size`."""
+        """Shorten the file to `size`."""
 
     def size(self) -> int:
-        """Length in bytes."""
+        """Return the length in bytes."""
 
     def close(self) -> None:
-        """Give the handle back."""
+        """Close the file."""
 
 
 class Disk(Protocol):
-    """A directory tree."""
+    """Directory tree with files."""
 
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents; no error if it exists."""
 
     def list(self, directory: str) -> list[str]:
-        """Names in a directory, sorted."""
+        """Return the names in a directory, sorted."""
 
     def create(self, path: str) -> File:
-        """A new empty file; FileExistsError if there is one."""
+        """Create an empty file. Raise FileExistsError if the name exists."""
 
     def open(self, path: str) -> File:
-        """An existing file; FileNotFoundError if there is none."""
+        """Open an existing file. Raise FileNotFoundError if there is none."""
 
     def remove(self, path: str) -> None:
         """Remove a name."""
 
     def rename(self, source: str, target: str) -> None:
-        """Atomically give `source` the name `target`, replacing what had it."""
+        """Rename `source` to `target` atomically, replacing an existing `target`."""
 
     def sync_directory(self, directory: str) -> None:
-        """Names created, renamed and removed so far survive a crash once this returns."""
+        """Make names created, renamed and removed so far survive a crash."""
 
     def salt(self) -> int:
-        """32 bits nobody can guess."""
+        """Return 32 unpredictable bits."""
 
 
 class LocalFile:
-    """A file descriptor."""
+    """File of the operating system, by descriptor."""
 
     __slots__ = ("_descriptor", "_usage")
 
@@ -123,7 +123,7 @@ class LocalFile:
         except OSError as error:
             if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSPC):
                 raise
-            os.ftruncate(self._descriptor, used)  # gives back what was got before the disk was full
+            os.ftruncate(self._descriptor, used)  # releases blocks allocated before the disk was full
             os.ftruncate(self._descriptor, size)
 
     def truncate(self, size: int) -> None:
@@ -137,7 +137,7 @@ class LocalFile:
 
 
 class LocalDisk:
-    """The real thing."""
+    """Disk of the operating system."""
 
     def __init__(self) -> None:
         self.usage = DiskStats()

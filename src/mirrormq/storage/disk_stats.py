@@ -1,11 +1,12 @@
-"""How often a disk was used, how much was moved, and how long it took."""
+"""Disk statistics: number, bytes and time of reads, writes and syncs."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 
 SYNC_BOUNDS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-"""From a good flash disk to one that is about to fail, a factor of two or so between them."""
+"""Upper bounds of the sync time histogram: from a good flash disk to a failing one, by a factor of about
+two."""
 
 
 class DiskStats:
@@ -28,10 +29,10 @@ class DiskStats:
         self.syncs = 0
         self.sync_s = 0.0
         self.sync_times = [0] * (len(SYNC_BOUNDS_S) + 1)
-        """How many syncs took up to each of the bounds, and how many longer than all of them."""
+        """Syncs that took up to each of the bounds, and last those that took longer."""
 
     def synced(self, taken_s: float) -> None:
-        """A sync has returned."""
+        """Count a sync that took `taken_s` seconds."""
         self.syncs += 1
         self.sync_s += taken_s
         self.sync_times[bisect_left(SYNC_BOUNDS_S, taken_s)] += 1

@@ -1,9 +1,9 @@
-"""A small append-only log beside the journal: entries of bytes, one after another.
+"""Small append-only log beside the journal: byte entries in order.
 
-One file, with the journal's header and record format; replacing its entries writes a new file and renames
-it over the old one, so there is always exactly one whole history. A torn tail is cut off on `open`;
-a damaged entry in the middle is dropped and reported, and those behind it are kept. Whatever was
-dropped is still in a copy beside the log, for a person to look at.
+The log is one file with the journal's header and record format. Replacing the entries writes a new file
+and renames it over the old one, so that exactly one complete history exists at any time. `open` cuts off a
+torn tail. It drops and reports a damaged entry in the middle, and keeps the entries after it. Dropped
+bytes remain in a copy beside the log, for the operator to inspect.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NAME = "metadata.log"
 
 
 class EntryLog:
-    """Entries in their order, in a file of their own."""
+    """Ordered entries in one file."""
 
     def __init__(self, disk: Disk, directory: str, name: str = NAME) -> None:
         self._disk = disk
@@ -35,16 +35,17 @@ class EntryLog:
         self._checksum: journal_records.Checksum = journal_records.no_checksum
         self._failure: str | None = None
         self.dropped: list[Dropped] = []
-        """What `open` could not use."""
+        """Parts of the file that `open` could not use."""
         self.entries = 0
-        """Entries in the file."""
+        """Number of entries in the file."""
 
     def open(self) -> list[bytes]:
-        """Everything that is in the log. Call once, first. Raises DamageError if the file's header is
-        gone: starting with empty metadata would make the node forget its queues."""
+        """Return all entries. Call once, first. Raise DamageError if the file's header is lost: with empty
+        metadata the node would forget its queues."""
         self._disk.make_directory(self._directory)
         names = self._disk.list(self._directory)
         if f"{self._name}.new" in names:
+            # A crash came before the rename: the old file is the valid one.
             self._disk.remove(f"{self.path}.new")
         if self._name not in names:
             self._replace([])
@@ -55,34 +56,34 @@ class EntryLog:
         checksum = journal_records.checksum_named(header[1]) if header is not None else None
         if header is None or checksum is None:
             file.close()
-            raise DamageError(f"the header of {self.path} is damaged, so none of its entries can be believed")
+            raise DamageError(f"the header of {self.path} is damaged, so none of its entries can be trusted")
         self._file, self._checksum, self._salt = file, checksum, header[2]
-        found = self._scan(data)
+        entries = self._scan(data)
         if self.dropped:
             self._keep_copy(data, f"{self._name}.damaged" in names)
         if self._end < len(data):
             file.truncate(self._end)
         file.sync()
-        self.entries = len(found)
-        return found
+        self.entries = len(entries)
+        return entries
 
     def _scan(self, data: bytes) -> list[bytes]:
-        found = []
-        at = self._end = journal_records.DATA_AT
+        entries = []
+        offset = self._end = journal_records.DATA_AT
         while True:
-            body = valid_body(self._checksum, self._salt, data, at)
+            body = valid_body(self._checksum, self._salt, data, offset)
             if body is not None:
-                found.append(body[1:])
-                at = self._end = at + journal_records.PREFIX_BYTES + len(body)
+                entries.append(body[1:])
+                offset = self._end = offset + journal_records.PREFIX_BYTES + len(body)
                 continue
-            if zeros_from(data, at):
-                return found
-            at = find_record(self._checksum, self._salt, data, self._end)
-            if at < 0:
+            if zeros_from(data, offset):
+                return entries
+            offset = find_record(self._checksum, self._salt, data, self._end)
+            if offset < 0:
                 torn = Dropped(self.path, self._end, len(data) - self._end, "torn by a crash", damage=False)
                 self.dropped.append(torn)
-                return found
-            self.dropped.append(Dropped(self.path, self._end, at - self._end, "damaged"))
+                return entries
+            self.dropped.append(Dropped(self.path, self._end, offset - self._end, "damaged"))
 
     def _keep_copy(self, data: bytes, replace: bool) -> None:
         path = f"{self.path}.damaged"
@@ -95,7 +96,7 @@ class EntryLog:
         self._disk.sync_directory(self._directory)
 
     def append(self, entry: bytes, sync: bool) -> None:
-        """Add an entry; with `sync` it (and all before it) survives a crash once this returns."""
+        """Append an entry. With `sync`, this entry and all before it survive a crash once this returns."""
         file = self._checked()
         record = journal_records.sealed(bytes((journal_records.ENTRY,)) + entry, self._checksum, self._salt)
         try:
@@ -108,7 +109,7 @@ class EntryLog:
         self.entries += 1
 
     def first_entry(self) -> bytes:
-        """Read the first entry again. Raises JournalFailed if the disk does not have it any more."""
+        """Read the first entry again. Raise JournalFailed if the disk no longer has it."""
         file = self._checked()
         try:
             head = file.read(journal_records.PREFIX_BYTES, journal_records.DATA_AT)
@@ -122,7 +123,7 @@ class EntryLog:
         return body[1:]
 
     def replace(self, entries: Iterable[bytes]) -> None:
-        """Replace everything by these entries, atomically and durably."""
+        """Replace all entries atomically and durably."""
         old = self._checked()
         try:
             self._replace(entries)
@@ -146,7 +147,7 @@ class EntryLog:
         self._end, self.entries = len(data), len(sealed)
 
     def close(self) -> None:
-        """Sync and give the file back."""
+        """Sync and close the file."""
         file = self._checked()
         try:
             file.sync()

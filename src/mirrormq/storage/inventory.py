@@ -1,21 +1,21 @@
-"""Comparison of the segment files with the manifest, when a journal is opened.
+"""Segment inventory: comparison of the segment files with the manifest, when a journal is opened.
 
     file is              and the manifest                         then it is
     listed               names its salt                           replayed
     listed               names another salt, or its header        set aside, damage
                          names another journal or is unreadable
-    not listed           is whole, and its number was used        removed: its removal was under way
-    not listed           its number was never used, no records    removed: its creation was under way
-    not listed           its header is unreadable, no records     removed: its creation was under way
+    not listed           is whole, and its number was used        removed: its removal was in progress
+    not listed           its number was never used, no records    removed: its creation was in progress
+    not listed           its header is unreadable, no records     removed: its creation was in progress
     not listed           its number was never used, records       replayed, damage: the manifest is old
     not listed           its header names another journal         set aside, damage
     absent               lists it                                 damage
 
-Without a manifest there is no list: a directory without segments gets a new identity, one with format 1
-segments is upgraded, one with format 2 segments has lost its manifest, which is damage.
+Without a manifest there is no list. A directory without segments gets a new identity. One with format 1
+segments is upgraded. One with format 2 segments has lost its manifest, which is damage.
 
-Files are renamed or removed only after the manifest says durably that the journal is damaged. Otherwise a
-crash in between would hide the evidence.
+Files are renamed or removed only after the manifest durably records that the journal is damaged. Otherwise
+a crash in between would hide the evidence.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ REDELIVERY = "an earlier start reported damage"
 
 
 class SegmentVerdict(Enum):
-    """Use of a segment file."""
+    """Decision about a segment file."""
 
     REPLAY = "replay"
     REMOVE = "remove"
@@ -45,7 +45,7 @@ class SegmentVerdict(Enum):
 
 
 class SegmentInventory:
-    """Files of one journal directory against its manifest."""
+    """Files of one journal directory, compared with its manifest."""
 
     def __init__(
         self, disk: Disk, directory: str, segments: Segments, manifest: Manifest, report: RecoveryReport
@@ -69,7 +69,7 @@ class SegmentInventory:
 
     @property
     def whole(self) -> bool:
-        """True if the manifest is there and undamaged: an index may be compared with it."""
+        """Whether the manifest exists and is undamaged, so that an index may be compared with it."""
         return self._state is not None and self._problem is None
 
     @property
@@ -78,7 +78,7 @@ class SegmentInventory:
         return list(self._listed.values())
 
     def _origin(self) -> tuple[bytes, int]:
-        """Identity and last generation, as far as they are known; else a new identity."""
+        """Return identity and last generation as far as they are known, otherwise a new identity."""
         if self._state is not None:
             return self._state.identity, self._state.generation
         headers = [header for number in self._found if (header := self._header(number)) is not None]
@@ -95,10 +95,10 @@ class SegmentInventory:
         file.close()
         return header
 
-    # -- judging files --------------------------------------------------------------------------
+    # -- decisions about files ------------------------------------------------------------------
 
     def judge(self, number: int, header: SegmentHeader | None, empty: bool) -> tuple[SegmentVerdict, str]:
-        """Decide on a file by its header; the reason, if there is one, is damage."""
+        """Decide on a file by its header. A non-empty reason means damage."""
         listed = self._listed.get(number)
         unused = number > self._last_number if self._state else number == self._found[-1]
         if header is None:
@@ -122,19 +122,21 @@ class SegmentInventory:
         return SegmentVerdict.REPLAY, "the manifest does not list the segment"
 
     def length_of(self, number: int) -> int | None:
-        """Length of a sealed segment; 0 if it may have a torn tail; None if the manifest does not say."""
+        """Return the length of a sealed segment; 0 if it may have a torn tail; None if the manifest does
+        not tell."""
         listed = self._listed.get(number)
         if listed is not None:
             return listed.length
         return 0 if number == self._found[-1] else None
 
     def drop(self, path: str, start: int, end: int, reason: str) -> None:
-        """Report damage."""
+        """Report damage to a file."""
         self._report.dropped.append(Dropped(path, start, end - start, reason))
 
     def drop_span(self, number: int, start: int, end: int, reason: str, *, proven: bool = True) -> bool:
-        """Report damage inside a segment, as damage unless an earlier start has reported it. Gives whether
-        the bytes are known to have been synced: the first start that saw the damage decides."""
+        """Report damaged bytes of a segment; they count as damage unless an earlier start has reported
+        them. Return whether the bytes are known to have been synced, as the first start that found the
+        damage decided."""
         path, length = self._segments.path(number), end - start
         reported = self._reported.setdefault(number, [])
         known = next((was for was in reported if was[:2] == (start, length)), None)
@@ -146,17 +148,17 @@ class SegmentInventory:
         return proven
 
     def set_aside(self, path: str, reason: str) -> None:
-        """Rename a file later, so that it is not read and not lost."""
+        """Schedule the renaming of a file, so that it is neither read nor lost."""
         self._aside.append((path, path + (".foreign" if "foreign" in reason else ".damaged")))
 
     def remove(self, path: str) -> None:
-        """Remove a file later, whose creation or removal a crash has interrupted."""
+        """Schedule the removal of a file whose creation or removal a crash has interrupted."""
         self._remove.append(path)
 
-    # -- the result -----------------------------------------------------------------------------
+    # -- result ---------------------------------------------------------------------------------
 
     def finish(self) -> None:
-        """Complete the report, begin a new generation durably, and then tidy up."""
+        """Complete the report, durably begin a new generation, and then rename and remove files."""
         report, path = self._report, f"{self._directory}/{manifests.NAME}"
         if self._state is None and self._problem is None and not (report.created or report.upgraded):
             self.drop(path, 0, 0, "the manifest is missing")

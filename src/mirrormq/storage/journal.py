@@ -1,16 +1,16 @@
-"""The node's journal: what the broker calls.
+"""Journal of a node: the interface of storage for the broker.
 
     journal = Journal(disk, directory, make_envelope)
     report = journal.open()             what was found, what was dropped and why
-    journal.forget_unknown(ids)         queues that the metadata no longer knows
-    store = journal.queue(7)            a QueueStore; also tells what was recovered
+    journal.forget_unknown(ids)         erases queues that the metadata no longer has
+    store = journal.queue(7)            a QueueStore with its recovered messages
     …
-    journal.flush(sync=journal.needs_sync)    once a tick: one write, at most one fsync
-    journal.housekeeping(budget)              now and then: frees and compacts segments
+    journal.flush(sync=journal.needs_sync)    once a turn: one write, at most one fsync
+    journal.housekeeping(budget)              regularly: frees and compacts segments
     journal.close()                           the next open need not scan
 
-After any JournalFailed every call raises it again: the node must stop. Records and their order:
-`journal_records.py`; what survives a crash, and why: `recovery.py`.
+After any JournalFailed every call raises it again: the node must stop. Record formats and their order are
+in `journal_records.py`; what survives a crash, and why, in `recovery.py`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from mirrormq.storage.segments import Segment, Segments, widen
 
 
 class Journal:
-    """One append-only log for all queues of a node."""
+    """Append-only log that all queues of a node share."""
 
     def __init__(
         self, disk: Disk, directory: str, make_envelope: MakeEnvelope, *, segment_bytes: int = SEGMENT_BYTES
@@ -50,18 +50,18 @@ class Journal:
         self.segments = Segments(disk, directory, self._manifest)
         self.writer = JournalWriter(self.segments, segment_bytes, self.remove_index)
         self.report = RecoveryReport()
-        """What `open` found."""
+        """Report of `open`."""
         self.queues: dict[int, JournalQueue] = {}
         self.damage = DamagedRecords(self.queues)
         """Stored messages whose records are damaged."""
         self.loader = MessageReader(self.writer, self.segments, make_envelope, self.damage)
         self.gatherer = ColumnReader(self.loader, self.writer, self.segments)
         self.touched: dict[int, JournalQueue] = {}
-        """Queues with something to write at the next flush."""
+        """Queues with records to write at the next flush."""
         self._housekeeper = SegmentCompactor(self)
         self.scrubber = Scrubber(self)
         self.producer_ids = ProducerIds(self)
-        """What queues remember of publishers that number their messages."""
+        """Highest publish ids of producers, per queue."""
 
     def open(self) -> RecoveryReport:
         """Rebuild everything from disk. Call once, before anything else."""
@@ -88,7 +88,7 @@ class Journal:
 
     @property
     def clock(self) -> Clock:
-        """Time of ingestion of what is appended: a value that is set once a turn."""
+        """Clock for the ingestion time of appended messages; set once per turn."""
         return self.writer.clock
 
     @clock.setter
@@ -102,12 +102,12 @@ class Journal:
 
     @property
     def generation(self) -> int:
-        """Number of this opening."""
+        """Number of this opening of the journal."""
         return self._manifest.generation
 
     def highest_sequence(self, queue_id: int) -> int:
-        """Highest sequence of a queue that a segment stores or acknowledges; 0 if there is none. Numbers that
-        were only reserved do not count."""
+        """Return the highest sequence of a queue that a segment stores or acknowledges; 0 if there is
+        none. Sequences that were only reserved do not count."""
         highest = 0
         for segment in self.segments.by_number.values():
             for spans in (segment.stored, segment.acknowledged):
@@ -117,7 +117,7 @@ class Journal:
         return highest
 
     def clear_damage(self) -> None:
-        """Note that the node has dealt with the damage that `open` reported; durable on return."""
+        """Record durably that the node has handled the damage that `open` reported."""
         self.writer.check()
         try:
             self._manifest.clear_damage()
@@ -128,7 +128,7 @@ class Journal:
         return JournalQueue(self, queue_id)
 
     def forget_unknown(self, known_ids: Collection[int]) -> list[int]:
-        """Erase recovered queues whose ids are not in `known_ids`; says which. Reserved ids stay."""
+        """Erase recovered queues whose ids are not in `known_ids`, and return them. Reserved ids stay."""
         known = set(known_ids)
         unknown = sorted(queue_id for queue_id in set(self.queues) - known if queue_id < PRODUCERS_ID)
         for queue_id in unknown:
@@ -137,7 +137,7 @@ class Journal:
         return unknown
 
     def queue(self, queue_id: int) -> JournalQueue:
-        """A queue's share of the journal, new or recovered. Ids are 1 … 2³² - 1."""
+        """Return a queue's part of the journal, new or recovered. Ids are 1 … 2³² - 1."""
         store = self.queues.get(queue_id)
         if store is None:
             store = self.queues[queue_id] = JournalQueue(self, queue_id)
@@ -145,7 +145,7 @@ class Journal:
 
     @property
     def dirty(self) -> bool:
-        """Whether a flush has something to write."""
+        """Whether a flush has records to write."""
         return self.writer.buffered or bool(self.touched)
 
     @property
@@ -154,11 +154,11 @@ class Journal:
         return self.writer.needs_sync
 
     def want_sync(self) -> None:
-        """Somebody waits for what was written, although no durable message is among it."""
+        """Request a sync at the next flush, although no durable message was appended."""
         self.writer.needs_sync = True
 
     def place(self, body: bytes, queue: JournalQueue, sequence: int, durable: bool, size: int) -> int:
-        """Append a MESSAGE body and point its queue's table at it; gives its position."""
+        """Append a MESSAGE body, point its queue's table at it, and return its position."""
         queue.check()
         position = self.writer.append(body)
         segment = self.segments.by_number[position >> 32]
@@ -171,7 +171,7 @@ class Journal:
         return position
 
     def flush(self, sync: bool) -> None:
-        """Write everything since the last flush with one call; with `sync` it survives a crash."""
+        """Write everything since the last flush with one call. With `sync` it survives a crash."""
         self.writer.check()
         self.write_pending()
         if sync:
@@ -180,20 +180,20 @@ class Journal:
             self.writer.drain()
 
     def write_pending(self) -> None:
-        """Buffer the records of acknowledgements and delivery marks gathered by the queues."""
+        """Buffer the records of acknowledgements and delivery marks that the queues have collected."""
         self.producer_ids.write_pending()
         touched, self.touched = self.touched, {}
         for store in touched.values():
             store.write_pending()
 
     def housekeeping(self, budget_bytes: int) -> int:
-        """Free dead segments, compact sparse ones. Reads at most about `budget_bytes`; gives the
-        bytes read or freed, 0 when there was nothing to do."""
+        """Free dead segments and compact sparse ones, reading at most about `budget_bytes`. Return the
+        bytes read or freed; 0 if there was nothing to do."""
         self.writer.check()
         return self._housekeeper.step(budget_bytes)
 
     def carry_forward(self, segment: Segment) -> None:
-        """Write at the tail what replay would no longer know without a segment, its messages excepted."""
+        """Rewrite at the tail what replay would lose without a segment, except its messages."""
         self.write_pending()
         self._housekeeper.carry_forward(segment)
 
@@ -206,24 +206,24 @@ class Journal:
         except OSError as error:
             raise self.writer.fail(error) from error
         if not self._index_exists:
-            with suppress(OSError):  # it only saves time; without it the next open scans
+            with suppress(OSError):  # the index only saves time; without it the next open scans
                 shutdown_index.save(self._disk, self._directory, self)
         self.segments.close()
         self.writer.failure = "the journal is closed"
 
     def remove_index(self) -> None:
-        """The index of the last clean shutdown is about to become untrue."""
+        """Remove the index of the last clean shutdown before it becomes wrong."""
         if self._index_exists:
             shutdown_index.remove(self._disk, self._directory)
             self._index_exists = False
 
     def drop_queue(self, store: JournalQueue) -> None:
-        """An erased queue is no longer ours."""
+        """Remove an erased queue from the journal's tables."""
         self.queues.pop(store.queue_id, None)
         self.producer_ids.forget(store.queue_id)
         self.touched.pop(store.queue_id, None)
 
     def write_erased(self, queue_id: int) -> None:
-        """An ERASED record at the tail."""
+        """Append an ERASED record."""
         position = self.writer.append(journal_records.QUEUE_HEAD.pack(journal_records.ERASED, queue_id))
         widen(self.segments.by_number[position >> 32].acknowledged, queue_id, *EVERY_SEQUENCE)

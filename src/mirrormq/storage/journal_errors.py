@@ -1,7 +1,7 @@
-"""How storage fails.
+"""Errors of storage.
 
-JournalFailed       a write or fsync failed; nothing after it can be trusted, so nothing is tried
-DamagedMessages     some of the messages asked for do not match their checksums
+JournalFailed       a write or fsync failed; later operations could not be trusted and are refused
+DamagedMessages     some of the requested messages do not match their checksums
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from mirrormq.errors import DamageError
 
 
 class JournalFailed(Exception):
-    """The disk refused a write or a sync. The journal stays failed; the node must stop."""
+    """Failed write or sync of the disk. The journal stays failed; the node must stop."""
 
 
 class DamagedMessages(DamageError):
-    """`load` met records that cannot be trusted; `sequences` names them, the others are fine."""
+    """Damaged records found by `load`. `sequences` lists them; the other messages are intact."""
 
     def __init__(self, queue_id: int, sequences: Sequence[int]) -> None:
-        some = ", ".join(map(str, sequences[:8]))
-        super().__init__(f"{len(sequences)} message(s) of queue {queue_id} are damaged on disk: {some}")
+        first_sequences = ", ".join(map(str, sequences[:8]))
+        super().__init__(
+            f"{len(sequences)} message(s) of queue {queue_id} are damaged on disk: {first_sequences}"
+        )
         self.queue_id = queue_id
         self.sequences = list(sequences)

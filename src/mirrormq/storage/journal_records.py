@@ -1,14 +1,14 @@
-"""How a record looks on disk, little-endian:
+"""Record formats on disk, little-endian:
 
-    length u32      of everything behind the checksum
+    length u32      of everything after the checksum
     checksum u32    of the same bytes, seeded with the file's salt
     kind u8
     payload
 
-The salt makes a record valid in its own file only. A publisher who hides a well-formed record in a
-message body cannot have it found when recovery searches behind damage, and blocks that belonged to
-an older file cannot be mistaken for this one's. Kinds are values that text and zeros do not contain,
-so such a search meets few false starts.
+The salt makes a record valid in its own file only. A publisher can hide a well-formed record in a message
+body, but recovery does not accept it when it searches after damage. Blocks that belonged to an older file
+cannot be mistaken for this file's either. Kinds are values that text and zeros do not contain, so such a
+search meets few false starts.
 
     MESSAGE     flags u8, delivery count u16 (0: not counted), publish length u16, queue u32, sequence u64,
                 ingested at u64, expires at u64, basic.publish payload, content frames
@@ -17,9 +17,9 @@ so such a search meets few false starts.
     MESSAGE_1   flags u8, 1 as u16, publish length u16, queue u32, sequence u64, expires at u64,
                 basic.publish payload, content frames; of format 1, read only
     ACK         queue u32, n × (first sequence u64, count u64)
-    DELIVERED   queue u32, sequence u64: everything up to it was handed out at least once
-    ERASED      queue u32: everything so far is gone
-    NEXT        queue u32, sequence u64: the lowest number not yet used
+    DELIVERED   queue u32, sequence u64: everything up to it was delivered at least once
+    ERASED      queue u32: everything so far is deleted
+    NEXT        queue u32, sequence u64: the lowest sequence not yet used
     WRITTEN     offset u32: end of one write. Bytes of this file below the offset were synced before it
 """
 
@@ -31,7 +31,7 @@ from struct import Struct, pack
 from typing import NamedTuple
 
 Checksum = Callable[[int, bytes], int]
-"""Of a seed and bytes."""
+"""Checksum function of a seed and bytes."""
 
 _crc32c: Checksum | None
 try:
@@ -40,24 +40,24 @@ except ImportError:  # pragma: no cover - where the wheel is missing, new files 
     _crc32c = None
 
 MESSAGE_1, ACK, DELIVERED, ERASED, NEXT, ENTRY, MESSAGE, WRITTEN = range(0xE1, 0xE9)
-"""ENTRY is the one kind of an entry log. Reserved: E9 delivery counts, EA replicated logs."""
+"""ENTRY is the only kind in an entry log. Reserved: E9 delivery counts, EA replicated logs."""
 KINDS = frozenset(range(MESSAGE_1, WRITTEN + 1))
 MESSAGES = frozenset((MESSAGE, MESSAGE_1))
 
 DURABLE = 1
-"""Flag of a message that recovery keeps; without it the record only pages memory out."""
+"""Flag of a message that recovery keeps. Without it the record only pages memory out."""
 SHARED = 2
-"""Flag of a message whose content is that of another record of its segment."""
+"""Flag of a message whose content is in another record of its segment."""
 
 PREFIX = Struct("<II")
 PREFIX_BYTES = PREFIX.size
 START = Struct("<IIB")
 """Prefix and kind."""
 MESSAGE_HEAD = Struct("<BBHHIQQQ")
-"""What depends on the route only stands in front of sequence and ingestion time, and behind them."""
+"""Fields that depend on the route only precede and follow sequence and ingestion time."""
 MESSAGE_1_HEAD = Struct("<BBHHIQQ")
 REFERENCE = Struct("<II")
-"""Offset and body bytes of a content that another record has."""
+"""Offset and body bytes of a content in another record."""
 QUEUE_HEAD = Struct("<BI")
 QUEUE_SEQUENCE = Struct("<BIQ")
 RANGE = Struct("<QQ")
@@ -65,10 +65,10 @@ WRITTEN_BODY = Struct("<BI")
 WRITTEN_BYTES = PREFIX_BYTES + WRITTEN_BODY.size
 BODY_SIZE = Struct(">Q")
 BODY_SIZE_AT = 11
-"""Where content frames keep the body's length: frame head (7), class (2), weight (2)."""
+"""Offset of the body's length in content frames: frame head (7), class (2), weight (2)."""
 
 CRC32C, CRC32 = 1, 2
-"""Which checksum a file uses; written in its header."""
+"""Checksum algorithm of a file; written in its header."""
 
 
 def _crc32(seed: int, data: bytes) -> int:
@@ -76,12 +76,12 @@ def _crc32(seed: int, data: bytes) -> int:
 
 
 def no_checksum(seed: int, data: bytes) -> int:
-    """Stands in for a checksum this installation does not have; matches nothing."""
+    """Placeholder for a checksum that this installation lacks. Matches nothing."""
     return -1
 
 
 def checksum_named(name: int) -> Checksum | None:
-    """The function for a header's checksum byte; None if this installation does not have it."""
+    """Return the function for a header's checksum byte; None if this installation lacks it."""
     if name == CRC32C:
         return _crc32c
     return _crc32 if name == CRC32 else None
@@ -91,12 +91,12 @@ PREFERRED_CHECKSUM = CRC32C if _crc32c is not None else CRC32
 
 
 def sealed(body: bytes, checksum: Checksum, salt: int) -> bytes:
-    """A whole record of a body that starts with its kind."""
+    """Return the complete record of a body that starts with its kind."""
     return PREFIX.pack(len(body), checksum(salt, body)) + body
 
 
 def acknowledgement_body(queue_id: int, ranges: Sequence[tuple[int, int]]) -> bytes:
-    """An ACK of (first, count) ranges."""
+    """Return the body of an ACK of (first, count) spans."""
     numbers = [number for pair in ranges for number in pair]
     return pack("<BI" + "QQ" * len(ranges), ACK, queue_id, *numbers)
 
@@ -130,7 +130,7 @@ def message_head(body: bytes) -> MessageHead:
 
 
 def message_body(head: MessageHead, publish: bytes, content: bytes) -> bytes:
-    """Build a MESSAGE that has its own content."""
+    """Build a MESSAGE with its own content."""
     flags = head.flags & ~SHARED
     fixed = MESSAGE_HEAD.pack(MESSAGE, flags, head.deliveries, len(publish), *head[3:7])
     return fixed + publish + content
@@ -144,37 +144,37 @@ def shared_body(head: MessageHead, publish: bytes, offset: int, body_bytes: int)
 
 
 def runs(sequences: list[int]) -> list[tuple[int, int]]:
-    """Numbers as (first, count) ranges; sorts them in place, repeated ones count once."""
+    """Convert sequences to (first, count) spans. Sorts the list in place; repeated sequences count once."""
     sequences.sort()
     first, last = sequences[0], sequences[-1]
     if last - first + 1 == len(sequences) and len(set(sequences)) == len(sequences):
         return [(first, len(sequences))]
-    found = []
+    spans = []
     previous = first
     for sequence in sequences[1:]:
         if sequence > previous + 1:
-            found.append((first, previous - first + 1))
+            spans.append((first, previous - first + 1))
             first = sequence
         previous = sequence
-    found.append((first, previous - first + 1))
-    return found
+    spans.append((first, previous - first + 1))
+    return spans
 
 
 HEADER = Struct("<8sIIBxxxQ")
 HEADER_MAGIC = b"MMQJRNL1"
 HEADER_BYTES = HEADER.size + 4
 DATA_AT = 2 * HEADER_BYTES
-"""Records start behind two copies of the header: losing the salt would lose the whole file."""
+"""Offset of the first record, after two copies of the header: losing the salt would lose the whole file."""
 
 
 def file_header(number: int, checksum_name: int, salt: int) -> bytes:
-    """Both copies of a file's header."""
+    """Return both copies of a file's header."""
     head = HEADER.pack(HEADER_MAGIC, number, salt, checksum_name, 0)
     return (head + zlib.crc32(head).to_bytes(4, "little")) * 2
 
 
 def read_file_header(data: bytes) -> tuple[int, int, int] | None:
-    """(number, checksum name, salt) from either copy; None if both are bad."""
+    """Return (number, checksum name, salt) from either copy; None if both are damaged."""
     for at in (0, HEADER_BYTES):
         head = data[at : at + HEADER.size]
         check = data[at + HEADER.size : at + HEADER_BYTES]

@@ -1,9 +1,9 @@
-"""The journal's tail: records gathered in memory, written with one call, synced with another.
+"""Journal writer: collects records in memory, writes them with one call, syncs them with another.
 
-Positions are known as soon as a record is buffered, because only this object appends. All but the
-last segment are sealed, and sealing syncs; so only the tail can ever hold unsynced bytes. The first
-OSError makes the writer refuse everything from then on: after a failed fsync the kernel may have
-dropped the pages and would report success the next time.
+Positions are known as soon as a record is buffered, because only this object appends. All segments but the
+last are sealed, and sealing syncs; only the tail can hold unsynced bytes. After the first OSError the
+writer refuses everything: after a failed fsync the kernel may have dropped the pages and would report
+success the next time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mirrormq.storage.segments import Segment, Segments, widen
 
 
 class JournalWriter:
-    """Appends to the newest segment; starts a new one when it is full."""
+    """Appends to the newest segment, and starts a new one when it is full."""
 
     def __init__(self, segments: Segments, segment_bytes: int, before_first: Callable[[], None]) -> None:
         self._segments = segments
@@ -29,18 +29,18 @@ class JournalWriter:
         self._before_first = before_first
         self._parts: list[bytes] = []
         self._written = 0
-        """Offset in the tail up to which records were handed to the kernel."""
+        """Offset in the tail up to which records were written to the kernel."""
         self._synced = 0
         self.tail: Segment | None = None
         self._file: File | None = None
         self._end = 0
-        """Offset behind the last buffered record."""
+        """Offset after the last buffered record."""
         self.failure: str | None = None
         self.needs_sync = False
         self.messages_written = 0
-        """Since the start."""
+        """Number of messages written since the start."""
         self.clock = Clock(0)
-        """Ingestion time of what is appended."""
+        """Source of the ingestion time of appended messages."""
         self._contents: dict[int, tuple[bytes, int]] = {}
         """Large contents in the buffer, by object identity, with the offsets of their records. At most
         BUFFER_BYTES / SHARED_CONTENT_BYTES_MIN of them."""
@@ -51,12 +51,12 @@ class JournalWriter:
         return self._end > self._written
 
     def check(self) -> None:
-        """Refuse to go on after a failure."""
+        """Raise JournalFailed after a failure."""
         if self.failure is not None:
             raise JournalFailed(self.failure)
 
     def fail(self, error: OSError) -> JournalFailed:
-        """Remember a failure for ever."""
+        """Record a failure permanently, and return the exception to raise."""
         self.failure = f"the journal cannot be written: {error}"
         return JournalFailed(self.failure)
 
@@ -65,7 +65,7 @@ class JournalWriter:
         return self._tail_for(size + journal_records.PREFIX_BYTES)
 
     def append(self, body: bytes) -> int:
-        """Buffer one record; gives its position."""
+        """Buffer one record and return its position."""
         tail = self._tail_for(len(body) + journal_records.PREFIX_BYTES)
         self._parts.append(journal_records.sealed(body, tail.checksum, tail.salt))
         position = tail.base + self._end
@@ -77,7 +77,7 @@ class JournalWriter:
     def append_messages(
         self, queue_id: int, messages: Sequence[Message], flags: int
     ) -> tuple[list[int], list[int], list[int]]:
-        """Buffer messages of one queue; gives their sequences, positions and body sizes."""
+        """Buffer messages of one queue. Return their sequences, positions and body sizes."""
         sequences: list[int] = []
         positions: list[int] = []
         sizes: list[int] = []
@@ -110,7 +110,7 @@ class JournalWriter:
         positions: list[int],
         sizes: list[int],
     ) -> None:
-        """The hot loop: as many messages as the tail has room for, the first in any case."""
+        """Append as many messages as the tail has room for, the first in any case (hot loop)."""
         parts, base, end, salt, checksum = self._parts, tail.base, self._end, tail.salt, tail.checksum
         limit = self.segment_bytes
         pack_head, pack_prefix = journal_records.MESSAGE_HEAD.pack, journal_records.PREFIX.pack
@@ -147,8 +147,8 @@ class JournalWriter:
         self._end = end
 
     def _large(self, head: bytes, publish: bytes, frames: bytes, body_bytes: int, offset: int) -> bytes:
-        """Build a record at an offset whose content is large: a reference if the buffer has it already. If
-        the tail has no room for the record, the next tail begins without contents."""
+        """Build a record with a large content at an offset: a reference if the buffer has the content
+        already. If the tail has no room for the record, the next tail begins without known contents."""
         known = self._contents.get(id(frames))
         if known is None:
             self._contents[id(frames)] = (frames, offset)
@@ -166,8 +166,8 @@ class JournalWriter:
         flags: int,
         ingested_ms: int,
     ) -> tuple[list[int], list[int]]:
-        """Buffer messages that share a publish payload and are numbered in a row; gives positions and
-        body sizes. For whoever has contents and no need of messages."""
+        """Buffer messages that share a publish payload and have consecutive sequences. Return positions
+        and body sizes. Used by callers that have contents without message objects."""
         ingested_ms = ingested_ms or self.clock.now_ms
         positions: list[int] = []
         sizes: list[int] = []
@@ -194,7 +194,7 @@ class JournalWriter:
         self, tail: Segment, queue_id: int, sequence: int, publish: bytes, contents: Sequence[bytes],
         expires_at: int, ingested_ms: int, flags: int, positions: list[int], sizes: list[int],
     ) -> None:  # fmt: skip
-        """As `_append_run`."""
+        """Append as many contents as the tail has room for, the first in any case (hot loop)."""
         parts, base, end, salt, checksum = self._parts, tail.base, self._end, tail.salt, tail.checksum
         limit = self.segment_bytes
         pack_head, pack_prefix = journal_records.MESSAGE_HEAD.pack, journal_records.PREFIX.pack
@@ -218,7 +218,7 @@ class JournalWriter:
         self._end = end
 
     def _tail_for(self, size: int) -> Segment:
-        """The tail, or a new one if `size` more bytes do not fit. An empty one takes any size."""
+        """Return the tail, or a new one if `size` more bytes do not fit. An empty tail takes any size."""
         self.check()
         tail = self.tail
         if tail is not None and (self._end + size <= self.segment_bytes or self._end == DATA_AT):
@@ -234,13 +234,14 @@ class JournalWriter:
         return self.tail
 
     def drain(self) -> None:
-        """Hand what is buffered to the kernel."""
+        """Write the buffered records to the kernel."""
         self.check()
         if self._end == self._written:
             return
         tail = self.tail
         assert self._file is not None and tail is not None
-        # Behind every message lies a valid record, so that damage to the last one is told from a torn tail.
+        # Every message is followed by a valid record, so that damage to the last one differs from a torn
+        # tail.
         body = journal_records.WRITTEN_BODY.pack(journal_records.WRITTEN, self._synced)
         self._parts.append(journal_records.sealed(body, tail.checksum, tail.salt))
         self._end += journal_records.WRITTEN_BYTES
@@ -254,7 +255,7 @@ class JournalWriter:
         self._written = tail.used_bytes = self._end
 
     def sync(self) -> None:
-        """Write and fsync; once this returns everything appended so far survives a crash."""
+        """Write and fsync. Everything appended so far survives a crash once this returns."""
         self.drain()
         if self._synced < self._written:
             assert self._file is not None
@@ -266,7 +267,7 @@ class JournalWriter:
         self.needs_sync = False
 
     def seal(self) -> None:
-        """Sync the tail and turn it into an ordinary segment; the next append starts another."""
+        """Sync the tail and turn it into an ordinary segment. The next append starts another."""
         self.drain()
         if self.tail is None or self._file is None:
             return
@@ -279,7 +280,7 @@ class JournalWriter:
         self.needs_sync = False
 
     def read(self, number: int, size: int, offset: int) -> bytes:
-        """Bytes of any segment, what is still buffered included."""
+        """Read bytes of any segment, including buffered ones."""
         if self.tail is not None and number == self.tail.number:
             self.drain()
             assert self._file is not None

@@ -1,19 +1,19 @@
 """Manifest of a journal: its identity, its generation, and the segments that it must have.
 
-One `EntryLog` beside the segments. Its first entry is the whole state, each further one a list of changes,
-which a crash leaves whole or not at all:
+The manifest is one `EntryLog` beside the segments. Its first entry is the whole state. Each further entry
+is a list of changes, which a crash leaves whole or not at all:
 
     Created     a segment's name and header are durable; written before the first record in it
     Sealed      a segment has its final length; written with the next change, because it saves a sync
-    Removed     a segment is about to be removed; written before its file goes
-    Cleared     the node has dealt with the damage that recovery reported
+    Removed     a segment is about to be removed; written before its file is removed
+    Cleared     the node has handled the damage that recovery reported
 
-Whatever a crash leaves is therefore one of three cases: a segment that is not listed and has a higher
-number than any listed one holds no record; one that is not listed and has a lower number was being
-removed; one that is listed exists. Anything else is damage: `recovery` compares.
+A crash therefore leaves one of three cases. A segment that is not listed and has a higher number than any
+listed one holds no record. A segment that is not listed and has a lower number was being removed. A
+segment that is listed exists. Anything else is damage: `recovery` compares.
 
-A segment is listed with its salt, so a file of another journal with the same number is found out, in
-format 1 too. It is listed with its length once sealed, so a shortened file is found out.
+A segment is listed with its salt, so that a file of another journal with the same number is detected, also
+in format 1. It is listed with its length once sealed, so that a shortened file is detected.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ Span = tuple[int, int, bool]
 
 
 class ListedSegment(msgspec.Struct, array_like=True):
-    """A segment that must exist."""
+    """Segment that must exist."""
 
     number: int
     salt: int
     length: int = 0
     """Final length in bytes; 0 while records may be appended."""
     damaged: list[Span] = []
-    """Stretches that recovery has reported before."""
+    """Damaged spans that recovery has reported before."""
 
 
 class ManifestState(msgspec.Struct, array_like=True, tag="state"):
-    """Everything that a manifest says."""
+    """Complete state of a manifest."""
 
     identity: bytes
     generation: int
@@ -53,8 +53,8 @@ class ManifestState(msgspec.Struct, array_like=True, tag="state"):
     """Highest segment number ever used."""
     segments: list[ListedSegment]
     damage: list[tuple[str, bool]] = []
-    """Reasons why the journal counts as damaged, until the node has dealt with them, each with whether
-    the lost bytes are known to have been synced."""
+    """Reasons why the journal counts as damaged, until the node has handled them. Each says whether the
+    lost bytes are known to have been synced."""
 
 
 class _Created(msgspec.Struct, array_like=True, tag="created"):
@@ -89,7 +89,7 @@ class Manifest:
         self._log = EntryLog(disk, directory, NAME)
         self._opened = False
         self._sealed: list[_Sealed] = []
-        """Waiting for the next change."""
+        """Changes that are written with the next durable change."""
         self.identity = b""
         self.generation = 0
         self._last_number = 0
@@ -97,7 +97,7 @@ class Manifest:
         self._damage: list[tuple[str, bool]] = []
 
     def read(self) -> tuple[ManifestState | None, str | None]:
-        """Read the file: its state, None if there is none or it is unusable; and a reason if it is
+        """Read the file. Return its state, or None if it is missing or unusable; and a reason if it is
         damaged."""
         if NAME not in self._disk.list(self._directory):
             return None, None
@@ -115,7 +115,7 @@ class Manifest:
             return (
                 None,
                 reason,
-            )  # without a reason: a crash came between creating the file and its first entry
+            )  # without a reason: a crash happened between creating the file and its first entry
         try:
             self._restore(_decode_state(entries[0]))
             for entry in entries[1:]:
@@ -161,11 +161,11 @@ class Manifest:
         self._change(_Created(ListedSegment(number, salt)))
 
     def sealed(self, number: int, length: int) -> None:
-        """Note the final length of a segment; durable with the next change."""
+        """Record the final length of a segment; durable with the next change."""
         self._sealed.append(_Sealed(number, length))
 
     def removed(self, number: int) -> None:
-        """Strike a segment off, durably."""
+        """Remove a segment from the list, durably."""
         self._change(_Removed(number))
 
     def clear_damage(self) -> None:
@@ -193,7 +193,7 @@ class Manifest:
             raise OSError(str(failure)) from failure
 
     def close(self) -> None:
-        """Write down what is pending and give the file back."""
+        """Write pending changes and close the file."""
         try:
             if self._sealed:
                 self._change(None)
@@ -203,10 +203,10 @@ class Manifest:
 
 
 def listed(number: int, salt: int, length: int, damaged: list[Span]) -> ListedSegment:
-    """List a segment; stretches beyond a limit are reported again by the next recovery."""
+    """Return the entry of a segment. Damaged spans beyond a limit are reported again by the next recovery."""
     return ListedSegment(number, salt, length, damaged[:KNOWN_DAMAGE_MAX])
 
 
 def bounded(reasons: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
-    """Return distinct reasons, so many that a manifest stays small."""
+    """Return distinct reasons, at most DAMAGE_REASONS_MAX, so that a manifest stays small."""
     return list(dict.fromkeys(reasons))[:DAMAGE_REASONS_MAX]

@@ -1,4 +1,4 @@
-"""Reading messages back: neighbours in one read, each record checked, equal envelopes shared."""
+"""Message reader: reads neighbours in one read, verifies each record, shares equal envelopes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mirrormq.storage.segments import Segment, Segments
 from mirrormq.wire.content import HEADER_PAYLOAD_AT, PROPERTIES_AT
 
 MakeEnvelope = Callable[[bytes, bytes], Envelope]
-"""Of the basic.publish payload and the raw properties (flags on)."""
+"""Function of the basic.publish payload and the raw properties, beginning with their flags."""
 
 NOT_A_MESSAGE = bytes(journal_records.MESSAGE_HEAD.size)
 """Head of a message of queue 0, which does not exist."""
@@ -41,7 +41,7 @@ class MessageReader:
         self._segments = segments
         self._make_envelope = make_envelope
         self.messages_read = 0
-        """Since the start."""
+        """Number of messages read since the start."""
         self._envelopes: dict[tuple[bytes, bytes], Envelope] = {}
 
     def read_record(self, segment: Segment, offset: int) -> bytes | None:
@@ -60,8 +60,8 @@ class MessageReader:
         return body if len(body) == length and segment.checksum(segment.salt, body) == check else None
 
     def own_content(self, segment: Segment, body: bytes) -> bytes | None:
-        """Turn a valid message record of any kind into a MESSAGE with its own content; None if the
-        record that has the content is damaged."""
+        """Convert a valid message record of any kind to a MESSAGE with its own content. Return None if the
+        record with the content is damaged."""
         head = journal_records.message_head(body)
         publish, content = body[head.publish_at : head.content_at], body[head.content_at :]
         if head.flags & journal_records.SHARED:
@@ -75,31 +75,31 @@ class MessageReader:
     def load(
         self, queue_id: int, table: PositionTable, paged: PositionTable, sequences: Sequence[int]
     ) -> list[Message]:
-        """Messages in the order asked for; raises DamagedMessages for bad records, and KeyError
+        """Return messages in the requested order. Raise DamagedMessages for damaged records, and KeyError
         for a sequence that is not stored."""
         if not sequences:
             return []
         self.messages_read += len(sequences)
         positions = positions_of(queue_id, table, paged, sequences)
         order = sorted(range(len(positions)), key=positions.__getitem__)
-        found: list[Message] = []
+        messages: list[Message] = []
         damaged: list[int] = []
         start = 0
         while start < len(order):
             end = self._window(positions, order, start)
             wanted = [(positions[index], sequences[index]) for index in order[start:end]]
-            self._read_window(queue_id, wanted, found, damaged)
+            self._read_window(queue_id, wanted, messages, damaged)
             start = end
         if damaged:
             self._damage.note(queue_id, damaged)
             raise DamagedMessages(queue_id, sorted(damaged))
         if order != list(range(len(order))):
-            by_sequence = {message.sequence: message for message in found}
+            by_sequence = {message.sequence: message for message in messages}
             return [by_sequence[sequence] for sequence in sequences]
-        return found
+        return messages
 
     def _window(self, positions: Sequence[int], order: Sequence[int], start: int) -> int:
-        """How far (exclusive) one read can serve, from `order[start]` on."""
+        """Return the end (exclusive) of the messages that one read can serve, from `order[start]` on."""
         first = previous = positions[order[start]]
         limit = min(first + READ_WINDOW_BYTES, ((first >> 32) + 1) << 32)
         for end in range(start + 1, len(order)):
@@ -110,7 +110,7 @@ class MessageReader:
         return len(order)
 
     def _read_window(
-        self, queue_id: int, wanted: Sequence[tuple[int, int]], found: list[Message], damaged: list[int]
+        self, queue_id: int, wanted: Sequence[tuple[int, int]], messages: list[Message], damaged: list[int]
     ) -> None:
         """Read and decode (position, sequence) pairs that lie close together in one segment."""
         first, last = wanted[0][0], wanted[-1][0]
@@ -131,21 +131,21 @@ class MessageReader:
         last_publish = last_properties = b""
         envelope: Envelope | None = None
         for position, sequence in wanted:
-            at = position - first + prefix_bytes
-            if at + head_bytes > size:
+            offset = position - first + prefix_bytes
+            if offset + head_bytes > size:
                 damaged.append(sequence)
                 continue
-            length, check, kind = start_of(data, at - prefix_bytes)
-            body = data[at : at + length]
+            length, check, kind = start_of(data, offset - prefix_bytes)
+            body = data[offset : offset + length]
             if len(body) < length:
                 body = self._read_long(segment, position, length)
             if len(body) != length or checksum(salt, body) != check:
                 damaged.append(sequence)
                 continue
             if kind != journal_records.MESSAGE or body[1] & journal_records.SHARED:
-                body = self._unusual(segment, body)
+                body = self._with_own_content(segment, body)
             _, _, _, publish_length, owner, number, ingested_ms, expires_at = head_of(body)
-            if owner != queue_id or number != sequence:
+            if owner != queue_id or number != sequence:  # a valid record, but of another message
                 damaged.append(sequence)
                 continue
             publish = body[head_bytes : head_bytes + publish_length]
@@ -158,15 +158,15 @@ class MessageReader:
             message.sequence = sequence
             message.position = position
             message.ingested_ms = ingested_ms
-            found.append(message)
+            messages.append(message)
 
-    def _unusual(self, segment: Segment, body: bytes) -> bytes:
-        """Return a valid record as a MESSAGE with its own content; one of no queue if that is impossible."""
+    def _with_own_content(self, segment: Segment, body: bytes) -> bytes:
+        """Return a valid record as a MESSAGE with its own content, or NOT_A_MESSAGE if that is impossible."""
         whole = self.own_content(segment, body) if body[0] in journal_records.MESSAGES else None
         return NOT_A_MESSAGE if whole is None else whole
 
     def _read_long(self, segment: Segment, position: int, length: int) -> bytes:
-        """The body of a record that a window's end cut off."""
+        """Read the body of a record that extends beyond the window."""
         offset = position - segment.base + journal_records.PREFIX_BYTES
         try:
             return self._writer.read(segment.number, min(length, segment.used_bytes - offset), offset)
@@ -186,7 +186,7 @@ class MessageReader:
 def positions_of(
     queue_id: int, table: PositionTable, paged: PositionTable, sequences: Sequence[int]
 ) -> list[int]:
-    """Where stored messages are; KeyError for one that is not stored."""
+    """Return the positions of stored messages. Raise KeyError for a sequence that is not stored."""
     positions = table.positions(sequences) if table.count and sequences else [0] * len(sequences)
     if paged.count and 0 in positions:
         pairs = zip(positions, sequences, strict=True)

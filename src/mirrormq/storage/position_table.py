@@ -1,7 +1,7 @@
-"""Where each stored message of one queue is: sequence → position and body size, 12 bytes a message.
+"""Position table of one queue: sequence → position and body size, 12 bytes per message.
 
-Chunks of 256 numbers in two arrays; position 0 means "not stored", and a chunk whose last message
-has gone is dropped. Whole runs are written and cleared as array slices, at C speed.
+The table consists of chunks of 256 sequences in two arrays. Position 0 means "not stored", and a chunk
+without messages is dropped. Whole runs are written and cleared as array slices, at C speed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from itertools import compress
 
 CHUNK_BITS = 8
-"""256: a queue that stores one message pays for one chunk, 3 KiB, and there may be 10,000 queues."""
+"""Size of a chunk, 256: a queue with one stored message pays for one chunk, 3 KiB, and there may be 10,000
+queues."""
 CHUNK = 1 << CHUNK_BITS
 MASK = CHUNK - 1
 NO_POSITIONS = array("Q", bytes(8 * CHUNK))
@@ -21,7 +22,7 @@ DIGITS = bytes.maketrans(b"\x00\x01", b"01")
 
 
 class PositionTable:
-    """The live stored messages of one queue."""
+    """Live stored messages of one queue."""
 
     __slots__ = ("chunks", "count", "counts", "size_bytes", "sizes")
 
@@ -34,49 +35,49 @@ class PositionTable:
         """Body bytes of all messages in the table."""
 
     def get(self, sequence: int) -> int:
-        """The position, 0 if there is none."""
+        """Return the position; 0 if there is none."""
         chunk = self.chunks.get(sequence >> CHUNK_BITS)
         return chunk[sequence & MASK] if chunk is not None else 0
 
     def size_of(self, sequence: int) -> int:
-        """The body size, 0 if there is none."""
+        """Return the body size; 0 if there is none."""
         sizes = self.sizes.get(sequence >> CHUNK_BITS)
         return sizes[sequence & MASK] if sizes is not None else 0
 
     def put(self, sequence: int, position: int, size: int) -> int:
-        """Set one; gives back the position it replaces, 0 if none."""
+        """Set one position. Return the position it replaces, 0 if none."""
         number = sequence >> CHUNK_BITS
         chunk = self.chunks.get(number)
         if chunk is None:
             chunk = self.add_chunk(number)
-        at = sequence & MASK
-        old = chunk[at]
+        index = sequence & MASK
+        old = chunk[index]
         sizes = self.sizes[number]
         if old:
-            self.size_bytes -= sizes[at]
+            self.size_bytes -= sizes[index]
         else:
             self.counts[number] += 1
             self.count += 1
-        chunk[at] = position
-        sizes[at] = size
+        chunk[index] = position
+        sizes[index] = size
         self.size_bytes += size
         return old
 
     def put_run(self, first: int, positions: Sequence[int], sizes: Sequence[int]) -> list[int]:
-        """Set consecutive numbers from `first` on; gives back the positions that were replaced."""
+        """Set consecutive sequences from `first` on. Return the positions that were replaced."""
         replaced: list[int] = []
         done = 0
         while done < len(positions):
-            number, at = (first + done) >> CHUNK_BITS, (first + done) & MASK
-            step = min(CHUNK - at, len(positions) - done)
+            number, index = (first + done) >> CHUNK_BITS, (first + done) & MASK
+            step = min(CHUNK - index, len(positions) - done)
             if number in self.chunks:
                 replaced += [old for old in self.clear(first + done, step) if old]
             chunk = self.chunks.get(number)
             if chunk is None:
                 chunk = self.add_chunk(number)
             new_sizes = array("I", sizes[done : done + step])
-            chunk[at : at + step] = array("Q", positions[done : done + step])
-            self.sizes[number][at : at + step] = new_sizes
+            chunk[index : index + step] = array("Q", positions[done : done + step])
+            self.sizes[number][index : index + step] = new_sizes
             self.counts[number] += step
             self.count += step
             self.size_bytes += sum(new_sizes)
@@ -84,38 +85,39 @@ class PositionTable:
         return replaced
 
     def add_chunk(self, number: int) -> array[int]:
-        """An empty chunk."""
+        """Add an empty chunk."""
         chunk = self.chunks[number] = NO_POSITIONS[:]
         self.sizes[number] = NO_SIZES[:]
         self.counts[number] = 0
         return chunk
 
     def chunk(self, number: int) -> tuple[array[int], array[int]]:
-        """Positions and sizes of a chunk, made if need be; for recovery, which counts at its end."""
+        """Return positions and sizes of a chunk, and create it if necessary. For recovery, which counts at
+        its end."""
         chunk = self.chunks.get(number)
         if chunk is None:
             chunk = self.add_chunk(number)
         return chunk, self.sizes[number]
 
     def clear(self, first: int, count: int) -> array[int]:
-        """Clear a run inside one chunk; gives back what stood there, zeros included."""
-        number, at = first >> CHUNK_BITS, first & MASK
+        """Clear a run inside one chunk. Return its previous positions, zeros included."""
+        number, index = first >> CHUNK_BITS, first & MASK
         chunk = self.chunks.get(number)
         if chunk is None:
             return array("Q")
-        end = at + count
-        old = chunk[at:end]
-        gone = count - old.count(0)
-        if gone:
+        end = index + count
+        old = chunk[index:end]
+        removed = count - old.count(0)
+        if removed:
             sizes = self.sizes[number]
-            self.size_bytes -= sum(sizes[at:end])
-            self.count -= gone
-            self.counts[number] -= gone
+            self.size_bytes -= sum(sizes[index:end])
+            self.count -= removed
+            self.counts[number] -= removed
             if self.counts[number] == 0:
                 del self.chunks[number], self.sizes[number], self.counts[number]
             else:
-                chunk[at:end] = NO_POSITIONS[at:end]
-                sizes[at:end] = NO_SIZES[at:end]
+                chunk[index:end] = NO_POSITIONS[index:end]
+                sizes[index:end] = NO_SIZES[index:end]
         return old
 
     def clear_run(self, first: int, count: int) -> Iterator[array[int]]:
@@ -126,7 +128,8 @@ class PositionTable:
             yield self.clear(low, high - low)
 
     def _touched(self, first: int, count: int) -> Sequence[int]:
-        """Numbers of the chunks a run touches; a very long run costs only the chunks that exist."""
+        """Return the numbers of the chunks that a run touches. A very long run costs only the existing
+        chunks."""
         numbers = range(first >> CHUNK_BITS, ((first + count - 1) >> CHUNK_BITS) + 1)
         if len(numbers) <= max(4, len(self.chunks)):
             return numbers
@@ -144,7 +147,7 @@ class PositionTable:
                 self.sizes[number][low:high] = NO_SIZES[low:high]
 
     def stored_in(self, first: int, last: int) -> list[int]:
-        """Sequences whose positions are in [first, last); looks at all of them."""
+        """Return the sequences whose positions are in [first, last). Scans the whole table."""
         return [
             (number << CHUNK_BITS) + at
             for number, chunk in self.chunks.items()
@@ -153,45 +156,45 @@ class PositionTable:
         ]
 
     def positions(self, sequences: Sequence[int]) -> list[int]:
-        """Positions of several; the usual case, consecutive numbers, by slices."""
+        """Return the positions of several sequences; consecutive ones, the usual case, by slices."""
         first, count = sequences[0], len(sequences)
         if sequences[-1] - first + 1 != count or list(sequences) != list(range(first, first + count)):
             return [self.get(sequence) for sequence in sequences]
-        found: list[int] = []
-        while len(found) < count:
-            number, at = (first + len(found)) >> CHUNK_BITS, (first + len(found)) & MASK
+        positions: list[int] = []
+        while len(positions) < count:
+            number, index = (first + len(positions)) >> CHUNK_BITS, (first + len(positions)) & MASK
             chunk = self.chunks.get(number, NO_POSITIONS)
-            found += chunk[at : at + count - len(found)]
-        return found
+            positions += chunk[index : index + count - len(positions)]
+        return positions
 
     def live(self) -> array[int]:
-        """All sequences in the table, ascending."""
-        found = array("Q")
+        """Return all sequences in the table, ascending."""
+        sequences = array("Q")
         for number in sorted(self.chunks):
             base = number << CHUNK_BITS
-            found.extend(compress(range(base, base + CHUNK), self.chunks[number]))
-        return found
+            sequences.extend(compress(range(base, base + CHUNK), self.chunks[number]))
+        return sequences
 
     def between(self, first: int, end: int, limit: int) -> list[int]:
-        """The lowest `limit` sequences in the table that are in [first, end)."""
-        found: list[int] = []
+        """Return the lowest `limit` sequences in the table that are in [first, end)."""
+        sequences: list[int] = []
         number, last = first >> CHUNK_BITS, end - 1 >> CHUNK_BITS
-        while number <= last and len(found) < limit:
+        while number <= last and len(sequences) < limit:
             chunk = self.chunks.get(number)
             if chunk is None:
                 number = min([other for other in self.chunks if other > number], default=last + 1)
                 continue
             base = number << CHUNK_BITS
             if self.counts[number] == CHUNK and first <= base and base + CHUNK <= end:
-                found += range(base, base + CHUNK)
+                sequences += range(base, base + CHUNK)
             else:
                 low, high = max(first - base, 0), min(end - base, CHUNK)
-                found += compress(range(base + low, base + high), chunk[low:high])
+                sequences += compress(range(base + low, base + high), chunk[low:high])
             number += 1
-        return found[:limit]
+        return sequences[:limit]
 
     def run_bytes(self, first: int, count: int) -> int:
-        """The body bytes of consecutive numbers; of those that are not in the table there are none."""
+        """Return the body bytes of consecutive sequences. Sequences that are not in the table count as 0."""
         total = 0
         for number in self._touched(first, count):
             sizes = self.sizes.get(number)
@@ -201,7 +204,8 @@ class PositionTable:
         return total
 
     def masks(self) -> Iterator[tuple[int, int]]:
-        """Which numbers are in the table: (first number of a chunk, its bits, the lowest first)."""
+        """Yield the stored sequences as bit masks: (first sequence of a chunk, its bits, lowest sequence
+        first)."""
         for number, chunk in self.chunks.items():
             if self.counts[number] == CHUNK:
                 yield number << CHUNK_BITS, EVERY_BIT
@@ -210,7 +214,7 @@ class PositionTable:
                 yield number << CHUNK_BITS, int(digits, 2)
 
     def missing(self, first: int, last: int) -> list[tuple[int, int]]:
-        """The (first, count) ranges of [first, last] that are not in the table."""
+        """Return the (first, count) spans of [first, last] that are not in the table."""
         ranges: list[tuple[int, int]] = []
         start = first
         for number in sorted(self.chunks):

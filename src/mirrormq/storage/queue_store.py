@@ -1,8 +1,8 @@
-"""One queue's share of the journal: its table of live messages and what it still has to write.
+"""Journal of one queue: its table of live messages, and its records that are not written yet.
 
-Messages are buffered at once, in order. Acknowledgements and delivery marks are gathered here and
-become records when the journal flushes: a consumer that acknowledges one by one then costs one
-range, not a thousand records.
+Messages are buffered at once, in order. Acknowledgements and delivery marks are collected here and become
+records when the journal flushes. A consumer that acknowledges messages one by one then costs one span, not
+a thousand records.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from mirrormq.storage.journal import Journal
 
 EVERY_SEQUENCE = (0, (1 << 64) - 1)
-"""The span that an ERASED record covers."""
+"""Interval of sequences that an ERASED record covers."""
 
 
 class JournalQueue:
-    """Implements `QueueStore`; made by `Journal.queue`."""
+    """Stored messages of one queue. Implements `QueueStore`; created by `Journal.queue`."""
 
     __slots__ = (
         "_acknowledged",
@@ -48,17 +48,17 @@ class JournalQueue:
         self._journal = journal
         self._acknowledged: list[tuple[int, int]] = []
         self._acknowledged_highest = 0
-        """Above this no number can have an acknowledgement that is still to be written."""
+        """Highest sequence with a pending acknowledgement; no higher one can have one."""
         self._delivered_pending = False
         self.queue_id = queue_id
         self.table = PositionTable()
         """Durable messages."""
         self.paged = PositionTable()
-        """Messages that are on disk only to save memory; recovery does not know them."""
+        """Messages that are on disk only to save memory; recovery does not find them."""
         self.next_sequence = 1
-        """Lowest sequence the journal does not know to be used; what a restart begins with."""
+        """Lowest sequence that the journal does not know to be used. A restart begins with it."""
         self.next_segment = 0
-        """Number of the segment with the record that says so."""
+        """Number of the segment with the record that establishes `next_sequence`."""
         self.delivered_up_to = 0
         self.delivered_segment = 0
         self.known = False
@@ -67,36 +67,37 @@ class JournalQueue:
 
     @property
     def live_count(self) -> int:
-        """Messages stored now."""
+        """Number of stored messages."""
         return self.table.count + self.paged.count
 
     @property
     def live_bytes(self) -> int:
-        """Their body bytes."""
+        """Body bytes of the stored messages."""
         return self.table.size_bytes + self.paged.size_bytes
 
     @property
     def durable_count(self) -> int:
-        """Those of them that recovery would find."""
+        """Number of stored messages that recovery would find."""
         return self.table.count
 
     @property
     def durable_bytes(self) -> int:
-        """Their body bytes."""
+        """Body bytes of the stored messages that recovery would find."""
         return self.table.size_bytes
 
     def recovered(self) -> array[int]:
-        """Sequences of the durable messages, ascending."""
+        """Return the sequences of the durable messages, ascending."""
         return self.table.live()
 
     def held(self) -> array[int]:
-        """Sequences of all stored messages, ascending."""
+        """Return the sequences of all stored messages, ascending."""
         if not self.paged.count:
             return self.table.live()
         return array("Q", sorted([*self.table.live(), *self.paged.live()]))
 
     def append(self, messages: Sequence[Message], *, durable: bool) -> None:
-        """Write messages; sets `position`. Not durable: paged out only, forgotten by recovery."""
+        """Write messages and set their `position`. Messages that are not durable are only paged out;
+        recovery drops them."""
         if not messages:
             return
         self.check()
@@ -109,8 +110,8 @@ class JournalQueue:
         self, first: int, publish: bytes, contents: Sequence[bytes], expires_at: int, *, durable: bool,
         ingested_ms: int = 0,
     ) -> None:  # fmt: skip
-        """Write messages that share a publish payload, numbered `first`, `first + 1` …; ingested now unless
-        `ingested_ms` says when."""
+        """Write messages that share a publish payload, with sequences `first`, `first + 1` … Their
+        ingestion time is now unless `ingested_ms` gives it."""
         self.check()
         flags = journal_records.DURABLE if durable else 0
         writer = self._journal.writer
@@ -122,13 +123,14 @@ class JournalQueue:
     def point(
         self, sequences: list[int], positions: Sequence[int], sizes: Sequence[int], durable: bool
     ) -> None:
-        """Let the tables and counters follow what was just written."""
+        """Update tables and counters after messages were written."""
         table, other = (self.table, self.paged) if durable else (self.paged, self.table)
         first, count = sequences[0], len(sequences)
         if sequences == list(range(first, first + count)):
             replaced = table.put_run(first, positions, sizes)
         else:
             replaced = [old for old in map(table.put, sequences, positions, sizes) if old]
+        # A message has one live record: a durable copy replaces a paged one, and the reverse.
         if other.count:
             replaced += [old for number in sequences for old in other.clear(number, 1) if old]
         if replaced:
@@ -143,22 +145,23 @@ class JournalQueue:
                 self.next_segment = positions[-1] >> 32
 
     def _unacknowledge(self, sequences: Sequence[int]) -> None:
-        """Numbers stored anew must not be killed by an acknowledgement that is still to be written."""
+        """Remove sequences that are stored again from the pending acknowledgements, which would delete
+        them at replay."""
         kept = {number for first, count in self._acknowledged for number in range(first, first + count)}
         kept.difference_update(sequences)
         self._acknowledged = journal_records.runs(list(kept)) if kept else []
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
-        """Messages with a position are no longer needed."""
+        """Remove messages that have a position."""
         self.forget([message.sequence for message in messages if message.position])
 
     def forget(self, sequences: Sequence[int]) -> None:
-        """Like `acknowledge`, for messages that are known by sequence only (paged out)."""
+        """Remove messages by sequence, for callers without message objects (paged out)."""
         if sequences:
             self.forget_ranges(journal_records.runs(list(sequences)))
 
     def forget_ranges(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """The same for ascending (first, count) ranges; numbers that are not stored may be among them."""
+        """Remove ascending (first, count) spans. They may contain sequences that are not stored."""
         self.check()
         release = self._journal.segments.release
         durable_before = self.table.count
@@ -174,42 +177,42 @@ class JournalQueue:
             self._journal.touched[self.queue_id] = self
 
     def has(self, sequence: int) -> bool:
-        """Is this message stored?"""
+        """Return whether this message is stored."""
         return self.table.get(sequence) != 0 or self.paged.get(sequence) != 0
 
     def size_of(self, sequence: int) -> int:
-        """The body size of a stored message, 0 if it is not stored."""
+        """Return the body size of a stored message; 0 if it is not stored."""
         return self.table.size_of(sequence) or self.paged.size_of(sequence)
 
     def between(self, first: int, end: int, limit: int) -> list[int]:
-        """The lowest `limit` stored numbers in [first, end), ascending."""
-        found = self.table.between(first, end, limit)
+        """Return the lowest `limit` stored sequences in [first, end), ascending."""
+        sequences = self.table.between(first, end, limit)
         if self.paged.count:
-            found = sorted(found + self.paged.between(first, end, limit))[:limit]
-        return found
+            sequences = sorted(sequences + self.paged.between(first, end, limit))[:limit]
+        return sequences
 
     def run_bytes(self, first: int, count: int) -> int:
-        """The body bytes of what is stored of consecutive numbers."""
+        """Return the body bytes of the stored messages among consecutive sequences."""
         return self.table.run_bytes(first, count) + self.paged.run_bytes(first, count)
 
     def masks(self) -> Iterator[tuple[int, int]]:
-        """Which numbers are stored, as (first number, bits from there on, the lowest first)."""
+        """Yield the stored sequences as bit masks: (first sequence, bits from there on, lowest first)."""
         yield from self.table.masks()
         yield from self.paged.masks()
 
     def load(self, sequences: Sequence[int]) -> list[Message]:
-        """Read messages back, in the order asked for; raises DamagedMessages for bad records."""
+        """Read messages in the requested order. Raise DamagedMessages for damaged records."""
         self.check()
         return self._journal.loader.load(self.queue_id, self.table, self.paged, sequences)
 
     def gather(self, sequences: Sequence[int], into: GatheredColumns) -> None:
-        """Read messages with these ascending numbers as columns; those with bad records are left out."""
+        """Read messages with these ascending sequences as columns. Damaged records are left out."""
         self.check()
         self._journal.gatherer.gather(self.queue_id, self.table, self.paged, sequences, into)
 
     def rewrite(self, message: Message) -> bool:
-        """Append a good copy of a stored message whose record is damaged; the table points at the copy
-        from now on. False if the message is not stored any more or is another one."""
+        """Append a good copy of a stored message whose record is damaged, and point the table at the copy.
+        Return False if the message is no longer stored or is another one."""
         self.check()
         sequence = message.sequence
         if not self.has(sequence) or self.size_of(sequence) != message.body_size:
@@ -219,38 +222,38 @@ class JournalQueue:
         return True
 
     def producer_ids(self) -> dict[str, int]:
-        """The highest publish id of each producer, as far as it was written down."""
+        """Return the recorded highest publish id of each producer."""
         return dict(self._journal.producer_ids.of_queue(self.queue_id))
 
     def record_producer_id(self, highest: Mapping[str, int], mark: int) -> None:
-        """Producers have come so far with the messages below `mark`: write that down with them."""
+        """Record the highest publish ids that producers reached with the messages below `mark`."""
         self._journal.producer_ids.raise_to(self.queue_id, highest, mark)
 
     def forget_producers(self, names: Iterable[str]) -> None:
-        """Forget the highest publish ids of these producers."""
+        """Remove the recorded publish ids of these producers."""
         self._journal.producer_ids.forget_producers(self.queue_id, names)
 
     def replace_producer_ids(self, highest: Mapping[str, int], mark: int) -> None:
-        """So it is, whatever was written down before."""
+        """Replace the recorded highest publish id of every producer."""
         self._journal.producer_ids.replace(self.queue_id, highest, mark)
 
     def delivered(self, sequence: int) -> None:
-        """Everything up to `sequence` has been handed to a consumer at least once."""
+        """Record that everything up to `sequence` was delivered to a consumer at least once."""
         if sequence > self.delivered_up_to and self.known:
             self.delivered_up_to = sequence
             self._delivered_pending = True
             self._journal.touched[self.queue_id] = self
 
     def reserve(self, next_sequence: int) -> None:
-        """Numbers below `next_sequence` are used, also by messages that were never stored: they
-        must not be used again after a restart. Writes ahead, so it is cheap to call often."""
+        """Record that sequences below `next_sequence` are used, also by messages that were never stored.
+        They must not be used again after a restart. Writes ahead, so that frequent calls are cheap."""
         self.check()
         if next_sequence > self.next_sequence:
             self.next_sequence = next_sequence + SEQUENCE_RESERVE
             self.write_next()
 
     def erase(self) -> None:
-        """Forget everything about this queue; this object cannot be used afterwards."""
+        """Delete everything about this queue. This object cannot be used afterwards."""
         self.check()
         for table in (self.table, self.paged):
             for chunk in table.chunks.values():
@@ -263,13 +266,13 @@ class JournalQueue:
             self._journal.write_erased(self.queue_id)
 
     def check(self) -> None:
-        """Refuse work after a failure or an erase."""
+        """Raise an error after a failure or an erase."""
         self._journal.writer.check()
         if self.erased:
             raise ValueError(f"queue {self.queue_id} was erased from the journal")
 
     def write_pending(self) -> None:
-        """Turn gathered acknowledgements and the delivery mark into records."""
+        """Convert collected acknowledgements and the delivery mark to records."""
         if self._acknowledged:
             ranges = merged(self._acknowledged)
             self._acknowledged = []
@@ -279,10 +282,10 @@ class JournalQueue:
             self.write_delivered()
 
     def write_acknowledgements(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """ACK records for sorted (first, count) ranges."""
+        """Append ACK records for sorted (first, count) spans."""
         writer = self._journal.writer
-        for at in range(0, len(ranges), ACK_RANGES_PER_RECORD):
-            part = ranges[at : at + ACK_RANGES_PER_RECORD]
+        for start in range(0, len(ranges), ACK_RANGES_PER_RECORD):
+            part = ranges[start : start + ACK_RANGES_PER_RECORD]
             position = writer.append(journal_records.acknowledgement_body(self.queue_id, part))
             highest = part[-1][0] + part[-1][1] - 1
             number = position >> 32
@@ -292,13 +295,13 @@ class JournalQueue:
                 self.next_segment = number
 
     def write_next(self) -> None:
-        """A NEXT record at the tail."""
+        """Append a NEXT record."""
         body = journal_records.QUEUE_SEQUENCE.pack(journal_records.NEXT, self.queue_id, self.next_sequence)
         self.next_segment = self._journal.writer.append(body) >> 32
         self.known = True
 
     def write_delivered(self) -> None:
-        """A DELIVERED record at the tail."""
+        """Append a DELIVERED record."""
         body = journal_records.QUEUE_SEQUENCE.pack(
             journal_records.DELIVERED, self.queue_id, self.delivered_up_to
         )
@@ -306,7 +309,7 @@ class JournalQueue:
 
 
 def merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Sorted ranges with neighbours joined."""
+    """Return the spans sorted, with neighbours joined."""
     if len(ranges) == 1:
         return ranges
     ranges.sort()

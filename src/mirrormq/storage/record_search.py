@@ -1,4 +1,4 @@
-"""Finding valid records in bytes that may be damaged."""
+"""Search for valid records in bytes that may be damaged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KIND = re.compile(b"[" + re.escape(bytes(sorted(journal_records.KINDS))) + b"]")
 
 
 def valid_body(checksum: journal_records.Checksum, salt: int, data: bytes, at: int) -> bytes | None:
-    """The body of the record at an offset, None if there is no valid one."""
+    """Return the body of the record at an offset; None if there is no valid one."""
     if at + journal_records.START.size > len(data):
         return None
     length, check, kind = journal_records.START.unpack_from(data, at)
@@ -23,7 +23,7 @@ def valid_body(checksum: journal_records.Checksum, salt: int, data: bytes, at: i
 
 
 def find_record(checksum: journal_records.Checksum, salt: int, data: bytes, bad_at: int) -> int:
-    """Offset of the first valid record behind a bad one, -1 if there is none."""
+    """Return the offset of the first valid record after a damaged one; -1 if there is none."""
     if bad_at + journal_records.PREFIX_BYTES <= len(data):
         length = int(journal_records.PREFIX.unpack_from(data, bad_at)[0])
         next_at = bad_at + journal_records.PREFIX_BYTES + length
@@ -42,10 +42,10 @@ def find_record(checksum: journal_records.Checksum, salt: int, data: bytes, bad_
 
 
 def zeros_from(data: bytes, at: int) -> bool:
-    """Whether nothing was ever written from an offset on."""
+    """Return whether nothing was ever written from an offset on."""
     return data.count(0, at) == len(data) - at
 
 
 def written_end(data: bytes) -> int:
-    """Offset behind the last byte that is not zero: where the preallocated part begins, about."""
+    """Return the offset after the last non-zero byte: approximately where the preallocated part begins."""
     return len(data.rstrip(b"\0"))

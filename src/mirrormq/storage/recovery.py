@@ -1,51 +1,53 @@
-"""Recovery: from the segment files back to the queues' tables.
+"""Recovery: rebuilds the queues' tables from the segment files.
 
-The guarantee. Whatever `Journal.flush(sync=True)` covered before it returned is there after any
-crash, in the order it was written: a durable message that was not acknowledged is found, one whose
-acknowledgement was covered too is not. A record that does not match its checksum is never served;
-each stretch of bytes that was dropped is reported with its file, offset, length and reason.
+Guarantee. Everything that `Journal.flush(sync=True)` covered before it returned exists after any crash, in
+the order it was written. A durable message that was not acknowledged is found; one whose acknowledgement
+was covered too is not. A record that does not match its checksum is never delivered. Each dropped span of
+bytes is reported with its file, offset, length and reason.
 
-What is not guaranteed. Bytes written after the last sync may survive in whole, in part, or not at
-all; so an acknowledged message can come back (it was delivered before, and is marked redelivered),
-and an unconfirmed one may exist or not. A damaged ACK record brings its messages back; a damaged
-MESSAGE record loses that message on this node; a damaged NEXT record may let numbers be used twice
-when nothing else of the queue is left. Paged-only records are never recovered.
+Not guaranteed. Bytes written after the last sync may survive in whole, in part, or not at all. An
+acknowledged message can therefore come back (it was delivered before, and is marked redelivered), and an
+unconfirmed one may exist or not. A damaged ACK record brings its messages back. A damaged MESSAGE record
+loses that message on this node. A damaged NEXT record may let sequences be used twice when nothing else of
+the queue is left. Paged-only records are never recovered.
 
-The story. The journal is a history: the state of a queue is what one gets by replaying MESSAGE,
-ACK, ERASED, DELIVERED and NEXT records in order, segment by segment, offset by offset. Replay is
-the definition; everything else (tables, counters, the shutdown index) must agree with it. A later
-MESSAGE for the same (queue, sequence) replaces an earlier one: that is what compaction writes.
+Replay. The journal is a history: the state of a queue is the result of replaying MESSAGE, ACK, ERASED,
+DELIVERED and NEXT records in order, segment by segment, offset by offset. Replay is the definition;
+everything else (tables, counters, the shutdown index) must agree with it. A later MESSAGE for the same
+(queue, sequence) replaces an earlier one: compaction writes such records.
 
-Why acknowledgements are carried forward. A segment whose messages are all gone should be deleted,
-wherever it lies. But it also holds ACK records, and those may speak about messages in *older*
-segments that still exist because of some other, living message in them. Delete the ACK and the next
-replay brings an acknowledged message back. One could delete only from the oldest segment on, and
-then one forgotten message would pin the disk for ever; or compact every older segment first, and
-pay for copying what is not sparse. So freeing segment A first writes, at the tail, for each queue
-that A acknowledges something of and each older segment O that stores that queue: all sequences in
-O's span that are *not live now*. This needs no reading of A or O, because "not live now" is in the
-table, and it is true at the moment it is written, which is all that replay asks of a record. In the
-same way A's NEXT and DELIVERED knowledge moves to the tail if no newer record implies it.
+Carrying acknowledgements forward. A segment without live messages should be deleted, wherever it lies. But
+it also holds ACK records, which may refer to messages in *older* segments. Those segments may still exist
+because of other, live messages in them. If the ACK is deleted, the next replay brings an acknowledged
+message back. Deleting only from the oldest segment on would let one forgotten message pin the disk for
+ever. Compacting every older segment first would copy segments that are not sparse.
+
+Freeing segment A therefore first writes ACK records at the tail. They cover, for each queue that A
+acknowledges and each older segment O that stores it, all sequences in O's interval that are *not live now*.
+This requires no reading of A or O, because "not live now" is in the table. It is true at the moment it is
+written, which is all that replay requires of a record. In the same way A's NEXT and DELIVERED knowledge
+moves to the tail if no newer record implies it.
 
 Invariants.
-1.  Only the newest segment can hold unsynced bytes; a segment is synced before the next one exists.
-2.  A segment's name and header are durable before any record in it counts as synced.
-3.  Nothing is appended to a segment of an earlier run: after `open` the next append starts a new
-    one. A torn tail is cut off, and what was read from the last segment is synced before it is used,
-    because the page cache of a killed process is not yet the disk.
-4.  Replaying the existing segments gives, at any time, the tables in memory, except for what is
-    buffered or unsynced, and for paged-only messages.
-5.  A segment is removed only after everything that 4 needs without it was synced, and its removal is
-    durable before another segment is removed: a removed segment that came back after a crash would
-    meet its acknowledgements gone. The manifest strikes it off before, so it would not be replayed.
-6.  A table never points into a removed segment.
-7.  The shutdown index is removed, durably, before the first byte that would make it untrue.
 
-Behind damage the scan looks for the next valid record: first where the damaged record says it ends,
-then byte by byte for something that has a known kind, a possible length and a matching checksum.
-Zeros up to the end of a segment without a listed length are its unused, preallocated part, not damage. What
-counts as damage and what as a torn tail: `docs/decisions/0060-journal-format-2.md`; which files belong to the
-journal at all: `inventory.py`.
+1. Only the newest segment can hold unsynced bytes; a segment is synced before the next one exists.
+2. A segment's name and header are durable before any record in it counts as synced.
+3. Nothing is appended to a segment of an earlier run: after `open` the next append starts a new one. A torn
+   tail is cut off. The bytes read from the last segment are synced before they are used, because the page
+   cache of a killed process is not yet the disk.
+4. Replaying the existing segments gives, at any time, the tables in memory, except for buffered or
+   unsynced records, and for paged-only messages.
+5. A segment is removed only after everything that 4 needs without it was synced, and its removal is
+   durable before another segment is removed. A removed segment that came back after a crash would find its
+   acknowledgements gone. The manifest removes it from its list before, so it would not be replayed.
+6. A table never points into a removed segment.
+7. The shutdown index is removed, durably, before the first byte that would make it wrong.
+
+After damage the scan looks for the next valid record: first where the damaged record says it ends, then
+byte by byte for a known kind, a possible length and a matching checksum. Zeros up to the end of a segment
+without a listed length are its unused, preallocated part, not damage.
+`docs/decisions/0060-journal-format-2.md` defines damage and torn tails; `inventory.py` decides which files
+belong to the journal at all.
 """
 
 from __future__ import annotations
@@ -65,9 +67,9 @@ from mirrormq.storage.segment_header import read_segment_header
 from mirrormq.storage.segments import Segment, Segments, widen
 
 DURABLE_MESSAGE = bytes((journal_records.MESSAGE, journal_records.DURABLE))
-"""How the body of a durable message with its own content starts."""
+"""First bytes of the body of a durable message with its own content."""
 WHOLE_HEAD = Struct("<II" + journal_records.MESSAGE_HEAD.format.removeprefix("<"))
-"""A record's prefix and the head of a message."""
+"""Prefix of a record and head of a message."""
 
 
 class Recovery:
@@ -90,12 +92,12 @@ class Recovery:
         self._synced = 0
         """Offset in the segment up to which a record says that everything was synced."""
         self._owner = -1
-        """Offset of the last record that was found valid and shared its content."""
+        """Offset of the last valid record whose content another record shares."""
         self._without_content: list[tuple[int, int, int, int]] = []
-        """Messages whose content is in a bad record: (its offset, queue, sequence, position)."""
+        """Messages whose content is in a damaged record: (its offset, queue, sequence, position)."""
 
     def run(self, queues: dict[int, JournalQueue]) -> None:
-        """Replay the history into `queues`."""
+        """Replay all segments into `queues`."""
         self._queues = queues
         for number in self._segments.found():
             self._recover_segment(number)
@@ -135,7 +137,7 @@ class Recovery:
         self._segments.adopt(segment)
 
     def _scan(self, segment: Segment, data: bytes) -> int:
-        """Replay one segment; gives the end of its last valid record."""
+        """Replay one segment. Return the end of its last valid record."""
         inventory, number = self._inventory, segment.number
         length = inventory.length_of(number)
         at = end = segment.data_at
@@ -149,6 +151,8 @@ class Recovery:
                 break
             at = find_record(segment.checksum, segment.salt, data, at)
             if at < 0:
+                # With length 0 the segment may be unsealed, and the rest is a torn tail. Otherwise all its
+                # bytes were synced, and the rest is damage.
                 if length != 0:
                     inventory.drop_span(number, end, len(data), "damaged")
                     end = len(data)
@@ -156,6 +160,8 @@ class Recovery:
                     self._tear(number, end, written_end(data))
                 break
             holes.append((end, at))
+        # Only after the whole scan is `_synced` final: a later WRITTEN record proves that a hole had been
+        # synced.
         for start, stop in holes:
             proven = inventory.drop_span(
                 number,
@@ -170,8 +176,9 @@ class Recovery:
         return end
 
     def _judge_contents(self, start: int, stop: int, proven: bool) -> None:
-        """Decide on messages whose shared content lay in a hole. If the hole may never have been synced
-        they go with it, as all others in it do; else they stay, known to be damaged."""
+        """Decide on messages whose shared content lies in a damaged span. If the span may never have been
+        synced they are dropped with it, like all other messages in it. Otherwise they stay, recorded as
+        damaged."""
         for offset, queue_id, sequence, position in self._without_content:
             store = self._queues.get(queue_id)
             if start <= offset < stop and store is not None and store.table.get(sequence) == position:
@@ -186,7 +193,7 @@ class Recovery:
         self._report.dropped.append(Dropped(path, start, end - start, "torn by a crash", damage=False))
 
     def _replay(self, segment: Segment, data: bytes, at: int) -> int:
-        """Replay valid records from `at` on; gives the offset of the first bad one."""
+        """Replay valid records from `at` on. Return the offset of the first invalid one."""
         while at + journal_records.START.size <= len(data):
             if data.startswith(DURABLE_MESSAGE, at + journal_records.PREFIX_BYTES):
                 after = self._replay_run(segment, data, at)
@@ -198,7 +205,8 @@ class Recovery:
         return at
 
     def _replay_run(self, segment: Segment, data: bytes, at: int) -> int:
-        """The hot loop: consecutive durable messages of one queue. Gives the offset where it ends."""
+        """Replay consecutive durable messages of one queue (hot loop). Return the offset where the run
+        ends."""
         whole_of, body_size = WHOLE_HEAD.unpack_from, journal_records.BODY_SIZE.unpack_from
         checksum, salt, base, last = segment.checksum, segment.salt, segment.base, len(data) - WHOLE_HEAD.size
         prefix_bytes, body_size_at = (
@@ -235,7 +243,8 @@ class Recovery:
         return at
 
     def _replay_message(self, segment: Segment, data: bytes, at: int, body: bytes) -> None:
-        """Replay a message that `_replay_run` does not take: paged, of format 1, or with a shared content."""
+        """Replay a message that `_replay_run` does not handle: paged, of format 1, or with a shared
+        content."""
         head = journal_records.message_head(body)
         if not head.flags & journal_records.DURABLE:
             segment.total += 1
@@ -254,7 +263,7 @@ class Recovery:
         chunk, sizes = self._queue(head.queue_id).table.chunk(head.sequence >> CHUNK_BITS)
         chunk[head.sequence & MASK] = segment.base + at
         sizes[head.sequence & MASK] = size
-        self._report.records -= 1  # counted below, with all other kinds
+        self._report.records -= 1  # the caller counts this record, as it does with all other kinds
         self._note_stored(segment, head.queue_id, head.sequence, head.sequence, 1)
 
     def _note_stored(self, segment: Segment, queue_id: int, low: int, high: int, count: int) -> None:
@@ -276,7 +285,7 @@ class Recovery:
         return store
 
     def _replay_other(self, segment: Segment, data: bytes, at: int) -> int:
-        """Replay one record of any kind; gives the offset behind it, or `at` if it is bad."""
+        """Replay one record of any kind. Return the offset after it, or `at` if it is invalid."""
         body = valid_body(segment.checksum, segment.salt, data, at)
         if body is None:
             return at

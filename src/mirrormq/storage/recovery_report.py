@@ -1,4 +1,4 @@
-"""Report of a journal's recovery: totals, identity, and every stretch of bytes that was not used."""
+"""Recovery report of a journal: totals, identity, and every span of bytes that was not used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A stretch of bytes that recovery did not use."""
+    """Span of bytes that recovery did not use."""
 
     path: str
     offset: int
@@ -22,13 +22,13 @@ class Dropped:
     damage: bool = True
     """False for a torn tail, and for damage that an earlier start has reported."""
     proven: bool = True
-    """False if a power failure may have done it to bytes that were never synced, between others that
-    reached the disk. Recovery cannot tell that from damage, so it counts as damage."""
+    """False if a power failure may have hit bytes that were never synced, between others that reached the
+    disk. Recovery cannot distinguish that from damage, so it counts as damage."""
 
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """What `open` found."""
+    """Result of `Journal.open`."""
 
     segments: int = 0
     records: int = 0
@@ -37,29 +37,29 @@ class RecoveryReport:
     messages: int = 0
     from_index: bool = False
     index_ignored: str | None = None
-    """Why an index that was there could not be used."""
+    """Reason why an existing index could not be used."""
     dropped: list[Dropped] = field(default_factory=list)
     identity: str = ""
     """Identity of the journal, 32 hexadecimal digits."""
     generation: int = 0
     """Number of this opening; grows by one each time, durable before the first append."""
     created: bool = False
-    """There was no journal: the identity is new."""
+    """No journal existed: the identity is new."""
     upgraded: bool = False
     """The journal was of format 1, without an identity: the identity is new."""
     damaged: bool = False
-    """Something that was synced is gone: a record, a segment, or the manifest. `dropped` says which. Every
-    opening says so again until `Journal.clear_damage` is called. Not set by a torn tail: bytes behind
+    """Something that was synced is lost: a record, a segment, or the manifest. `dropped` lists it. Every
+    opening reports it again until `Journal.clear_damage` is called. Not set by a torn tail: bytes after
     the last valid record of the newest segment."""
     damage_proven: bool = False
     """Some of the damage is known to have hit bytes that were synced."""
 
     damaged_messages: list[tuple[int, int]] = field(default_factory=list)
-    """(queue, sequence) of messages that are known and whose content is damaged. Loading them raises
-    DamagedMessages until they are rewritten or forgotten."""
+    """(queue, sequence) of known messages whose content is damaged. Loading them raises DamagedMessages
+    until they are rewritten or removed."""
 
     def count(self, segments: Segments, queues: Mapping[int, JournalQueue]) -> None:
-        """Fill in the totals."""
+        """Set the totals."""
         self.segments = len(segments.by_number)
         self.queues = len(queues)
         self.messages = sum(store.live_count for store in queues.values())

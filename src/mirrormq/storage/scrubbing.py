@@ -1,10 +1,11 @@
-"""Scrubbing: every record of the sealed segments is read and verified, in bounded steps.
+"""Scrubbing: reads and verifies every record of the sealed segments, in bounded steps.
 
-A pass walks the segments that were sealed when it began. What it finds damaged is noted in
-`Journal.damage`, whence the broker fetches a good copy from a mirror. Damage to other records matters only to
-the next recovery: an acknowledgement that replay does not see brings its messages back. So the scrubber lets
-the journal write at its tail what the segment acknowledges, as it does before a segment is freed, and has the
-segment compacted. When its damaged messages are rewritten too, nothing live is left in it and it is removed.
+A pass walks the segments that were sealed when it began. It records damaged messages in `Journal.damage`,
+from where the broker fetches a good copy from a mirror. Damage to other records matters only to the next
+recovery: an acknowledgement that replay does not see brings its messages back. The scrubber therefore lets
+the journal write at its tail what the segment acknowledges, as before a segment is freed, and has the
+segment compacted. When its damaged messages are rewritten too, nothing live is left in it and it is
+removed.
 """
 
 from __future__ import annotations
@@ -28,25 +29,25 @@ class ScrubProgress:
     running: bool = False
     segments_done: int = 0
     segments_total: int = 0
-    """Of the present pass, or of the last one."""
+    """Segments of the present pass, or of the last one."""
     bytes_done: int = 0
     bytes_total: int = 0
     damaged_spans: int = 0
-    """Found in the present pass, or in the last one."""
+    """Damaged spans found in the present pass, or in the last one."""
     passes_total: int = 0
     read_bytes_total: int = 0
     damaged_spans_total: int = 0
 
 
 class Scrubber:
-    """Verifies the sealed segments of one journal."""
+    """Verifier of the sealed segments of one journal."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._numbers: list[int] = []
         self._offset = 0
         self._bad: list[tuple[int, int]] = []
-        """Damaged stretches of the segment that is being read."""
+        """Damaged spans of the segment that is being read."""
         self.progress = ScrubProgress()
 
     def start(self) -> None:
@@ -63,8 +64,8 @@ class Scrubber:
         progress.damaged_spans = 0
 
     def step(self, budget_bytes: int) -> int:
-        """Verify about `budget_bytes`, more for a single record that is larger; gives the bytes read, 0
-        when no pass is running."""
+        """Verify about `budget_bytes`, more for a single record that is larger. Return the bytes read; 0
+        if no pass is running."""
         journal, progress = self._journal, self.progress
         journal.writer.check()
         done = 0
@@ -95,26 +96,27 @@ class Scrubber:
         self.progress.segments_done += 1
 
     def _verify(self, segment: Segment, size: int) -> int:
-        """Verify the next records; gives the length of what was verified or found damaged."""
+        """Verify the next records. Return the length of the bytes that were verified or found damaged."""
         end = segment.used_bytes
         data = self._read(segment, min(size, end - self._offset))
         at = self._verified(segment, data)
         if at:
             return at
         length = journal_records.PREFIX.unpack(data[:8])[0] + 8 if len(data) >= 8 else 0
+        # The record may only be longer than the budget: read it whole before it counts as damaged.
         if len(data) < length <= end - self._offset:
             data = self._read(segment, length)
             at = self._verified(segment, data)
             if at:
                 return at
         rest = self._read(segment, end - self._offset)
-        found = find_record(segment.checksum, segment.salt, rest, 0) if rest else -1
-        stop = self._offset + found if found > 0 else end
+        next_offset = find_record(segment.checksum, segment.salt, rest, 0) if rest else -1
+        stop = self._offset + next_offset if next_offset > 0 else end
         self._damaged(segment, self._offset, stop)
         return stop - self._offset
 
     def _verified(self, segment: Segment, data: bytes) -> int:
-        """Length of the whole, valid records at the beginning of some bytes."""
+        """Return the length of the complete, valid records at the beginning of `data`."""
         at = 0
         while (body := valid_body(segment.checksum, segment.salt, data, at)) is not None:
             if body[0] == journal_records.MESSAGE and body[1] & journal_records.SHARED and self._bad:
@@ -123,7 +125,7 @@ class Scrubber:
         return at
 
     def _check_content(self, body: bytes) -> None:
-        """Note a message whose content another, damaged record has."""
+        """Record a message whose content is in another, damaged record."""
         head = journal_records.message_head(body)
         owner, _ = journal_records.REFERENCE.unpack_from(body, head.content_at)
         if any(start <= owner < stop for start, stop in self._bad):
@@ -136,7 +138,7 @@ class Scrubber:
             return b""
 
     def _damaged(self, segment: Segment, start: int, stop: int) -> None:
-        """Note every live message whose record begins in a damaged stretch."""
+        """Record every live message whose record begins in a damaged span."""
         self._bad.append((start, stop))
         self.progress.damaged_spans += 1
         self.progress.damaged_spans_total += 1
@@ -146,6 +148,7 @@ class Scrubber:
                 self._journal.damage.note(store.queue_id, table.stored_in(first, last))
 
     def _condemn(self, segment: Segment) -> None:
-        """Make the segment superfluous: its acknowledgements go to the tail, its live messages will."""
+        """Make the segment superfluous: its acknowledgements go to the tail now, its live messages by
+        compaction."""
         segment.condemned = True
         self._journal.carry_forward(segment)

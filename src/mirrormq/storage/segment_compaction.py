@@ -1,8 +1,8 @@
-"""Giving disk space back: dead segments are removed, sparse ones copied to the tail and removed.
+"""Segment compaction: removes dead segments, copies sparse ones to the tail and removes them.
 
-The order of things is what matters, and `recovery.py` says why: first write what replay would miss
-without the segment (live messages, acknowledgements of older segments, numbers), then sync, then
-remove, one segment after another.
+The order of the steps is essential; `recovery.py` gives the reasons. First write what replay would miss
+without the segment (live messages, acknowledgements of older segments, sequences), then sync, then remove,
+one segment after another.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 
 class SegmentCompactor:
-    """Frees and compacts in bounded steps."""
+    """Frees and compacts segments in bounded steps."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._compacting: Segment | None = None
         self._offset = 0
-        """How far the segment being compacted has been copied."""
+        """Offset up to which the segment in compaction has been copied."""
         self._moved: dict[tuple[int, int, int], int] = {}
-        """Large contents that were copied: (segment, offset, new segment) → new offset. Forgotten when
-        the compaction of the segment ends, so there are at most as many as fit into one."""
+        """Large contents that were copied: (segment, offset, new segment) → new offset. Cleared when the
+        compaction of the segment ends, so it is bounded by the contents of one segment."""
 
     def step(self, budget_bytes: int) -> int:
-        """One bounded step; gives the bytes read or freed, 0 when there was nothing to do."""
+        """Perform one bounded step. Return the bytes read or freed; 0 if there was nothing to do."""
         freed = self._free_dead()
         if freed:
             return freed
@@ -45,7 +45,7 @@ class SegmentCompactor:
         return self._compact(self._compacting, budget_bytes)
 
     def _free_dead(self) -> int:
-        """Remove every sealed segment without live messages; the newest stays."""
+        """Remove sealed segments without live messages, at most FREED_PER_STEP; the newest segment stays."""
         journal = self._journal
         sealed = [
             item
@@ -58,6 +58,7 @@ class SegmentCompactor:
         journal.write_pending()
         for segment in dead:
             self.carry_forward(segment)
+        # Invariant 5 of recovery.py: the carried records must be durable before a file is removed.
         journal.writer.sync()
         freed = 0
         try:
@@ -72,7 +73,7 @@ class SegmentCompactor:
         return freed
 
     def carry_forward(self, segment: Segment) -> None:
-        """Write at the tail what replay would no longer know without this segment."""
+        """Write at the tail what replay would lose without this segment."""
         journal = self._journal
         older = [other for other in journal.segments.by_number.values() if other.number < segment.number]
         for queue_id, (low, high) in segment.acknowledged.items():
@@ -83,9 +84,10 @@ class SegmentCompactor:
                 continue
             store = journal.queues.get(queue_id)
             if store is None or not store.known:
+                # The queue is gone: one ERASED record replaces all its acknowledgements.
                 journal.write_erased(queue_id)
                 continue
-            missing = [found for first, last in spans for found in store.table.missing(first, last)]
+            missing = [span for first, last in spans for span in store.table.missing(first, last)]
             if missing:
                 store.write_acknowledgements(merged(missing))
         for store in journal.queues.values():
@@ -95,11 +97,12 @@ class SegmentCompactor:
                 if store.table.count:
                     store.write_delivered()
                 else:
+                    # No durable message is left that the mark could cover.
                     store.delivered_up_to = store.delivered_segment = 0
 
     def _choose_sparse(self) -> Segment | None:
-        """The emptiest sealed segment below the ratio that nobody is draining just now. One that was
-        cut short by a restart counts as empty behind its end, so that small files do not pile up."""
+        """Return the emptiest sealed segment below the ratio that no consumer is draining at present. A
+        segment that a restart cut short counts as empty after its end, so that small files do not pile up."""
         best, best_ratio = None, SPARSE_RATIO
         newest = self._journal.segments.last_number
         for segment in self._journal.segments.by_number.values():
@@ -115,7 +118,7 @@ class SegmentCompactor:
         return best
 
     def _compact(self, segment: Segment, budget_bytes: int) -> int:
-        """Copy the next stretch's live messages to the tail."""
+        """Copy the live messages of the next part of the segment to the tail."""
         self._journal.write_pending()
         done = self._copy_window(segment, min(budget_bytes, segment.used_bytes - self._offset))
         if done == 0:
@@ -134,7 +137,7 @@ class SegmentCompactor:
         return done
 
     def _copy_window(self, segment: Segment, size: int) -> int:
-        """Copy what is live in the next `size` bytes; gives the length of the whole, valid records."""
+        """Copy live messages of the next `size` bytes. Return the length of the complete, valid records."""
         data = self._read(segment, size)
         at = 0
         while (body := valid_body(segment.checksum, segment.salt, data, at)) is not None:
@@ -144,7 +147,7 @@ class SegmentCompactor:
         return at
 
     def _skip_damage(self, segment: Segment) -> int:
-        """How far it is to the next valid record behind a bad one, or to the segment's end."""
+        """Return the distance to the next valid record after a damaged one, or to the segment's end."""
         rest = self._read(segment, segment.used_bytes - self._offset)
         at = find_record(segment.checksum, segment.salt, rest, 0)
         return at if at > 0 else segment.used_bytes - self._offset
@@ -180,7 +183,7 @@ class SegmentCompactor:
         else:
             whole = journal.loader.own_content(segment, body)
             if whole is None:
-                return  # its content is damaged: it stays, and so does the segment
+                return  # its content is damaged: message and segment stay
             body = whole
         position = journal.place(body, store, head.sequence, durable, size)
         if moved is None and size >= SHARED_CONTENT_BYTES_MIN:

@@ -1,9 +1,10 @@
-"""Header of a segment file, little-endian, written twice because losing the salt would lose the whole file.
+"""Header of a segment file, little-endian. Written twice, because losing the salt would lose the whole
+file.
 
-format 2    magic "MMQJRNL" 7 B, format "2" u8, number u32, salt u32, checksum u8, zeros 3 B,
-            generation u64, identity 16 B, zeros 16 B, CRC-32 of all this u32: 64 B a copy
-format 1    magic "MMQJRNL" 7 B, format "1" u8, number u32, salt u32, checksum u8, zeros 11 B,
-            CRC-32 u32: 32 B a copy; written by release 0.1, read only
+    format 2    magic "MMQJRNL" 7 B, format "2" u8, number u32, salt u32, checksum u8, zeros 3 B,
+                generation u64, identity 16 B, zeros 16 B, CRC-32 of all this u32: 64 B a copy
+    format 1    magic "MMQJRNL" 7 B, format "1" u8, number u32, salt u32, checksum u8, zeros 11 B,
+                CRC-32 u32: 32 B a copy; written by release 0.1, read only
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from typing import NamedTuple
 from mirrormq.storage import journal_records
 
 FORMAT = 2
-"""Written by this version."""
+"""Format that this version writes."""
 
 IDENTITY_BYTES = 16
 NO_IDENTITY = bytes(IDENTITY_BYTES)
-"""Of a format 1 segment, which names no journal."""
+"""Identity in a format 1 segment, which names no journal."""
 
 _MAGIC = b"MMQJRNL2"
 _HEAD = Struct("<8sIIB3xQ16s16x")
@@ -51,7 +52,7 @@ class SegmentHeader(NamedTuple):
 
 
 def read_segment_header(data: bytes) -> SegmentHeader | None:
-    """Read either copy; None if both are damaged or of a format that this version does not know."""
+    """Read either copy. Return None if both are damaged or of an unknown format."""
     for at in (0, _COPY_BYTES):
         head = data[at : at + _HEAD.size]
         check = data[at + _HEAD.size : at + _COPY_BYTES]

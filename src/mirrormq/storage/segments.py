@@ -1,8 +1,8 @@
-"""The journal's files: what each segment holds, and the set of those that exist.
+"""Segment files of a journal: the facts of each segment, and the set of existing ones.
 
-A segment is written once, sealed (synced, cut to its used length) and later removed whole. What it
-keeps in memory is what freeing it needs to know: how many of its messages are live, and
-for each queue the range of sequences it stores durably and the range its acknowledgements cover.
+A segment is written once, sealed (synced, cut to its used length) and later removed whole. In memory it
+keeps the facts that freeing it requires: the number of its live messages, and for each queue the interval
+of sequences it stores durably and the interval its acknowledgements cover.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Spans = dict[int, tuple[int, int]]
 
 
 def widen(spans: Spans, queue_id: int, low: int, high: int) -> None:
-    """Make a queue's span include [low, high]."""
+    """Extend a queue's interval to include [low, high]."""
     span = spans.get(queue_id)
     if span is None:
         spans[queue_id] = (low, high)
@@ -64,32 +64,32 @@ class Segment:
         self.salt = salt
         self.used_bytes = self.data_at
         self.live = 0
-        """Messages that the queues' tables point at."""
+        """Number of messages that the queues' tables point at."""
         self.total = 0
-        """Messages ever written."""
+        """Number of messages ever written."""
         self.stored: Spans = {}
         self.acknowledged: Spans = {}
-        """Of ACK records; an ERASED record covers every sequence."""
+        """Intervals that ACK records cover; an ERASED record covers every sequence."""
         self.damaged = False
-        """Compaction could not save all of its live messages; it stays until they are gone."""
+        """Compaction could not save all live messages; the segment stays until they are gone."""
         self.condemned = False
-        """The scrubber found damage in it; it is compacted as soon as possible."""
+        """The scrubber found damage; the segment is compacted as soon as possible."""
         self.settled_live = -1
-        """`live` when housekeeping last looked; a segment that is being drained is left alone."""
+        """`live` at the last housekeeping step. A segment that is being drained is left alone."""
 
     @property
     def data_at(self) -> int:
-        """Offset of its first record."""
+        """Offset of the first record."""
         return SegmentHeader(self.number, self.checksum_name, self.salt, self.format).data_at
 
     @property
     def base(self) -> int:
-        """The position of its first byte."""
+        """Position of the first byte."""
         return self.number << 32
 
 
 class Segments:
-    """The segment files of one directory, with a bounded number of them open."""
+    """Segment files of one directory, with a bounded number of open files."""
 
     def __init__(self, disk: Disk, directory: str, manifest: Manifest) -> None:
         self._disk = disk
@@ -97,21 +97,21 @@ class Segments:
         self._manifest = manifest
         self._open: OrderedDict[int, File] = OrderedDict()
         self.by_number: dict[int, Segment] = {}
-        """Ascending."""
+        """Segments by number, ascending."""
         self.last_number = 0
-        """The highest number that was ever used here as far as we know."""
+        """Highest number that is known to have been used here."""
 
     def path(self, number: int) -> str:
-        """Where a segment is."""
+        """Return the path of a segment."""
         return f"{self._directory}/{number:010d}{SUFFIX}"
 
     def found(self) -> list[int]:
-        """Numbers of the segment files on disk, ascending."""
+        """Return the numbers of the segment files on disk, ascending."""
         names = [name for name in self._disk.list(self._directory) if name.endswith(SUFFIX)]
         return sorted(int(name.removesuffix(SUFFIX)) for name in names if name.removesuffix(SUFFIX).isdigit())
 
     def create(self, limit_bytes: int) -> tuple[Segment, File]:
-        """A new, preallocated, durable segment with the next number."""
+        """Create a preallocated, durable segment with the next number."""
         number = self.last_number + 1
         name = journal_records.PREFERRED_CHECKSUM
         checksum = journal_records.checksum_named(name)
@@ -129,12 +129,12 @@ class Segments:
         return segment, file
 
     def adopt(self, segment: Segment) -> None:
-        """Take in a segment that recovery found."""
+        """Register a segment that recovery found."""
         self.by_number[segment.number] = segment
         self.last_number = max(self.last_number, segment.number)
 
     def file(self, number: int) -> File:
-        """The open file of a sealed segment."""
+        """Return the open file of a sealed segment."""
         file = self._open.get(number)
         if file is None:
             while len(self._open) >= OPEN_SEGMENTS:
@@ -145,14 +145,14 @@ class Segments:
         return file
 
     def seal(self, segment: Segment, file: File) -> None:
-        """No more writes: synced, cut to length, kept open for reading."""
+        """Sync a segment and cut it to its used length; nothing is written to it afterwards."""
         file.truncate(segment.used_bytes)
         file.sync()
         file.close()
         self._manifest.sealed(segment.number, segment.used_bytes)
 
     def remove(self, number: int) -> None:
-        """Remove the file for good: it cannot come back once this returns."""
+        """Remove the file durably: it cannot come back once this returns."""
         file = self._open.pop(number, None)
         if file is not None:
             file.close()
@@ -162,7 +162,7 @@ class Segments:
         self.by_number.pop(number, None)
 
     def release(self, positions: Sequence[int]) -> None:
-        """Positions that no table points at any more; zeros are skipped."""
+        """Decrement live counters for positions that no table points at any longer. Zeros are skipped."""
         if not positions:
             return
         by_number = self.by_number
@@ -175,7 +175,7 @@ class Segments:
                 by_number[position >> 32].live -= 1
 
     def claim(self, positions: Sequence[int]) -> None:
-        """Positions that a table points at, found by recovery; zeros are skipped."""
+        """Increment live counters for positions that recovery put into a table. Zeros are skipped."""
         by_number = self.by_number
         for position in positions:
             if position:

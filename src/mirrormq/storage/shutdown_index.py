@@ -1,12 +1,12 @@
-"""What a clean shutdown leaves behind so that the next start need not read every segment.
+"""Index of a clean shutdown: spares the next start reading every segment.
 
     magic, checksum of all that follows, length of the description u32
-    description (JSON): byte order; each segment's number, length, salt, counters; each queue's numbers
-    per queue and chunk, as described: positions, then sizes, as they stand in memory
+    description (JSON): byte order; each segment's number, length, salt, counters; each queue's sequences
+    per queue and chunk, as described: positions, then sizes, as they are in memory
 
-It is believed only if it is whole, names the journal's identity, and describes exactly the segments
-that the manifest lists and the directory has, with the same lengths and salts. Otherwise it is thrown away
-and the segments are read. An index of format 1 is never believed: the upgrade reads every record once.
+The index is used only if it is complete and names the journal's identity. It must describe exactly the
+segments that the manifest lists and the directory has, with the same lengths and salts. Otherwise it is
+discarded and the segments are read. An index of format 1 is never used: the upgrade reads every record once.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ CHUNK_BYTES = CHUNK * 12
 
 
 def exists(disk: Disk, directory: str) -> bool:
-    """Whether there is an index."""
+    """Return whether an index exists."""
     return NAME in disk.list(directory)
 
 
 def remove(disk: Disk, directory: str) -> None:
-    """Remove it for good."""
+    """Remove the index durably."""
     disk.remove(f"{directory}/{NAME}")
     disk.sync_directory(directory)
 
 
 def save(disk: Disk, directory: str, journal: Journal) -> None:
-    """Write it, whole or not at all."""
+    """Write the index atomically."""
     queues = [store for store in journal.queues.values() if store.known]
     description = {
         "byte_order": sys.byteorder,
@@ -79,7 +79,7 @@ def save(disk: Disk, directory: str, journal: Journal) -> None:
 
 
 def describe(segment: Segment) -> dict[str, Any]:
-    """What the next start must know about a segment."""
+    """Return the facts about a segment that the next start requires."""
     return {
         "number": segment.number,
         "length": segment.used_bytes,
@@ -94,7 +94,7 @@ def describe(segment: Segment) -> dict[str, Any]:
 
 
 def load(disk: Disk, directory: str, journal: Journal, inventory: SegmentInventory) -> str | None:
-    """Fill the journal from the index; otherwise leave it empty and say why not."""
+    """Fill the journal from the index. On a mismatch leave the journal empty and return the reason."""
     file = disk.open(f"{directory}/{NAME}")
     data = file.read(file.size(), 0)
     file.close()
@@ -126,7 +126,7 @@ def load(disk: Disk, directory: str, journal: Journal, inventory: SegmentInvento
 
 
 def restored(item: dict[str, Any]) -> Segment:
-    """A segment from its description."""
+    """Return a segment from its description."""
     checksum = journal_records.checksum_named(item["checksum"])
     segment = Segment(
         item["number"],
@@ -141,12 +141,12 @@ def restored(item: dict[str, Any]) -> Segment:
 
 
 def spans(rows: list[list[int]]) -> Spans:
-    """Spans from their JSON form."""
+    """Return intervals from their JSON form."""
     return {queue_id: (low, high) for queue_id, low, high in rows}
 
 
 def mismatch(disk: Disk, path: str, segment: Segment, identity: bytes) -> str | None:
-    """Why a file is not the segment that was described; None if it is."""
+    """Return why a file is not the described segment; None if it is."""
     file = disk.open(path)
     size, header = file.size(), read_segment_header(file.read(DATA_AT, 0))
     file.close()
@@ -160,7 +160,7 @@ def mismatch(disk: Disk, path: str, segment: Segment, identity: bytes) -> str | 
     return None
 
 
-def fill_queues(journal: Journal, rows: list[dict[str, Any]], content: bytes, at: int) -> None:
+def fill_queues(journal: Journal, rows: list[dict[str, Any]], content: bytes, offset: int) -> None:
     """Rebuild the queues' tables from the arrays."""
     for row in rows:
         store = journal.queue(row["id"])
@@ -168,9 +168,9 @@ def fill_queues(journal: Journal, rows: list[dict[str, Any]], content: bytes, at
         store.next_sequence, store.next_segment = row["next"]
         store.delivered_up_to, store.delivered_segment = row["delivered"]
         for number in row["chunks"]:
-            positions = array("Q", content[at : at + 8 * CHUNK])
+            positions = array("Q", content[offset : offset + 8 * CHUNK])
             store.table.chunks[number] = positions
-            store.table.sizes[number] = array("I", content[at + 8 * CHUNK : at + CHUNK_BYTES])
+            store.table.sizes[number] = array("I", content[offset + 8 * CHUNK : offset + CHUNK_BYTES])
             journal.segments.claim(positions)
-            at += CHUNK_BYTES
+            offset += CHUNK_BYTES
         store.table.recount()

@@ -1,8 +1,9 @@
-"""A disk in memory that forgets what was not synced, tears writes, flips bits, loses files and runs full.
+"""Simulated disk in memory: forgets unsynced bytes, tears writes, flips bits, loses files and fills up.
 
-It takes `disk.py` at its word: unsynced bytes survive a crash in whole, up to some byte, or in some
-sectors only; names created, renamed or removed since the directory's last sync survive or not, each
-by itself. Every choice comes from the `choose` function it is given, so a seed decides a run.
+The disk implements the sentences of `disk.py` literally. Unsynced bytes survive a crash in whole, up to
+some byte, or in some sectors only. Names created, renamed or removed since the directory's last sync
+survive or not, each independently. Every choice comes from the given `choose` function, so that a seed
+determines a run.
 """
 
 from __future__ import annotations
@@ -16,43 +17,43 @@ from mirrormq.storage.record_search import valid_body
 from mirrormq.storage.segment_header import read_segment_header
 
 SECTOR_BYTES = 64
-"""Smaller than a real sector, so that small test files tear in many places."""
+"""Bytes per sector: smaller than a real sector, so that small test files tear in many places."""
 
 Change = tuple[int, bytes | None]
 """(offset, bytes written), or (new size, None)."""
 NameChange = tuple[str | None, str | None, "Content | None"]
-"""(name that goes, name that comes, what it names)."""
+"""(removed name, added name, its content)."""
 
 
 class SimulatedCrash(BaseException):
-    """The machine stopped, so nobody may go on; call `SimulatedDisk.crash` and start again."""
+    """Crash of the simulated machine: the caller must stop, call `SimulatedDisk.crash` and start again."""
 
 
 class Content:
-    """What a file holds now, what of it is durable, and the changes between."""
+    """Content of a file: its present bytes, its durable bytes, and the changes between them."""
 
     def __init__(self) -> None:
         self.current = bytearray()
         self.durable = bytearray()
         self.pending: list[Change] = []
         self.pending_since_ms = 0
-        """When the first of them was made."""
+        """Time of the first pending change."""
 
 
 def apply(data: bytearray, change: Change) -> None:
-    """Make one change."""
-    at, written = change
-    end = at if written is None else at + len(written)
+    """Apply one change to `data`."""
+    offset, written = change
+    end = offset if written is None else offset + len(written)
     if len(data) < end:
         data.extend(bytes(end - len(data)))
     if written is None:
-        del data[at:]
+        del data[offset:]
     else:
-        data[at:end] = written
+        data[offset:end] = written
 
 
 class SimulatedFile:
-    """A handle; it dies with the crash."""
+    """File handle. A crash invalidates it."""
 
     def __init__(self, disk: SimulatedDisk, content: Content) -> None:
         self._disk = disk
@@ -107,38 +108,38 @@ class SimulatedFile:
 
 
 class SimulatedDisk:
-    """Implements `Disk`. Faults are attributes; set them at any time."""
+    """Disk with faults. Implements `Disk`; faults are attributes that can be set at any time."""
 
     def __init__(self, choose: Callable[[int], int]) -> None:
         self._choose = choose
         self.now_ms: Callable[[], int] = lambda: 0
-        """What time it is, if anybody is to know how old unsynced changes are."""
+        """Clock for the age of unsynced changes."""
         self._names: dict[str, Content] = {}
         self._durable_names: dict[str, Content] = {}
         self._pending_names: list[NameChange] = []
         self.boot = 0
         self.steps = 0
-        """Changes and syncs so far."""
+        """Number of changes and syncs so far."""
         self.crash_at_step: int | None = None
         self.write_error: int | None = None
-        """An errno that every write fails with, half done."""
+        """errno that every write fails with, half done."""
         self.sync_error: int | None = None
         self.capacity_bytes: int | None = None
 
     def step(self) -> None:
-        """Count a change; crash if it is the one."""
+        """Count a change, and crash if it is the configured one."""
         self.steps += 1
         if self.steps == self.crash_at_step:
             raise SimulatedCrash
 
     def check_space(self, more_bytes: int) -> None:
-        """Refuse what does not fit."""
+        """Raise ENOSPC if `more_bytes` do not fit."""
         used = sum(len(content.current) for content in self._names.values())
         if self.capacity_bytes is not None and more_bytes > 0 and used + more_bytes > self.capacity_bytes:
             raise OSError(errno.ENOSPC, "simulated")
 
     def make_directory(self, path: str) -> None:
-        """Directories need no making here."""
+        """Do nothing: directories exist implicitly."""
 
     def list(self, directory: str) -> list[str]:
         prefix = directory + "/"
@@ -172,7 +173,7 @@ class SimulatedDisk:
         self.step()
 
     def unsynced_since_ms(self) -> int:
-        """When the oldest change was made that a crash could undo; now, if there is none."""
+        """Return the time of the oldest change that a crash could undo; the present time if there is none."""
         pending = [content.pending_since_ms for content in self._names.values() if content.pending]
         return min(pending, default=self.now_ms())
 
@@ -185,7 +186,7 @@ class SimulatedDisk:
         self.step()
 
     def crash(self) -> None:
-        """Lose what was not synced, as chosen; afterwards the disk can be used again."""
+        """Lose unsynced changes, as `choose` decides. Afterwards the disk can be used again."""
         contents = {
             id(content): content for content in (*self._names.values(), *self._durable_names.values())
         }
@@ -200,39 +201,39 @@ class SimulatedDisk:
         self.crash_at_step = None
 
     def _settle(self, content: Content) -> None:
-        """Decide what of a file's unsynced changes survived."""
+        """Decide which of a file's unsynced changes survive."""
         way = self._choose(4) if content.pending else 0
         kept = len(content.pending) if way == 1 else self._choose(len(content.pending)) if way == 2 else 0
         for change in content.pending[:kept]:
             apply(content.durable, change)
-        at, data = content.pending[kept] if way == 2 else (0, None)
+        offset, data = content.pending[kept] if way == 2 else (0, None)
         if data is not None:
-            apply(content.durable, (at, data[: self._choose(len(data) + 1)]))
+            apply(content.durable, (offset, data[: self._choose(len(data) + 1)]))
         if way == 3:
-            for at, data in content.pending:
-                self._settle_sectors(content, at, data)
+            for offset, data in content.pending:
+                self._settle_sectors(content, offset, data)
         content.current = bytearray(content.durable)
         content.pending.clear()
 
-    def _settle_sectors(self, content: Content, at: int, data: bytes | None) -> None:
+    def _settle_sectors(self, content: Content, offset: int, data: bytes | None) -> None:
         if data is None:
-            apply(content.durable, (at, None))
+            apply(content.durable, (offset, None))
             return
         for start in range(0, len(data), SECTOR_BYTES):
             if self._choose(2):
-                apply(content.durable, (at + start, data[start : start + SECTOR_BYTES]))
+                apply(content.durable, (offset + start, data[start : start + SECTOR_BYTES]))
 
     def flip(self, path: str, offset: int, bit: int) -> None:
-        """Damage one bit."""
+        """Invert one bit of a file, durably."""
         content = self._names[path]
         for data in (content.current, content.durable):
             if offset < len(data):
                 data[offset] ^= 1 << bit
 
-    # -- faults of a disk whose node is down -----------------------------------------------------
+    # -- disk faults while the node is down ------------------------------------------------------
 
     def lose_directory(self, directory: str) -> None:
-        """Lose every file below a directory, for good."""
+        """Lose every file below a directory permanently."""
         prefix = directory + "/"
         for names in (self._names, self._durable_names):
             for name in [name for name in names if name.startswith(prefix)]:
@@ -247,13 +248,13 @@ class SimulatedDisk:
         """Overwrite bytes of a file, durably, each with another value."""
         content = self._names[path]
         for data in (content.current, content.durable):
-            for at in range(offset, min(offset + length, len(data))):
-                data[at] ^= 1 + self._choose(255)
+            for index in range(offset, min(offset + length, len(data))):
+                data[index] ^= 1 + self._choose(255)
 
     def garble_record(self, directory: str) -> tuple[str, int] | None:
-        """Garble a byte inside a record of a message that was synced, of any segment below a directory;
-        gives the path and the record's offset, None if there is no such record."""
-        found = []
+        """Garble a byte inside a synced message record of any segment below a directory. Return the path
+        and the record's offset; None if there is no such record."""
+        records = []
         for name in self.list(directory):
             content = self._names[f"{directory}/{name}"]
             durable = bytes(content.durable)
@@ -261,19 +262,19 @@ class SimulatedDisk:
             checksum = journal_records.checksum_named(header.checksum_name) if header is not None else None
             if header is None or checksum is None or not name.endswith(".journal"):
                 continue
-            at = header.data_at
-            while (body := valid_body(checksum, header.salt, durable, at)) is not None:
+            offset = header.data_at
+            while (body := valid_body(checksum, header.salt, durable, offset)) is not None:
                 if body[0] in journal_records.MESSAGES:
-                    found.append((f"{directory}/{name}", at, len(body)))
-                at += journal_records.PREFIX_BYTES + len(body)
-        if not found:
+                    records.append((f"{directory}/{name}", offset, len(body)))
+                offset += journal_records.PREFIX_BYTES + len(body)
+        if not records:
             return None
-        path, at, size = found[self._choose(len(found))]
-        self.garble(path, at + journal_records.PREFIX_BYTES + self._choose(size), 1)
-        return path, at
+        path, offset, size = records[self._choose(len(records))]
+        self.garble(path, offset + journal_records.PREFIX_BYTES + self._choose(size), 1)
+        return path, offset
 
     def snapshot(self, directory: str) -> dict[str, bytes]:
-        """Copy what is durable below a directory, as an operator's backup does."""
+        """Copy the durable files below a directory, as an operator's backup does."""
         prefix = directory + "/"
         names = self._durable_names.items()
         return {name: bytes(content.durable) for name, content in names if name.startswith(prefix)}
@@ -287,13 +288,14 @@ class SimulatedDisk:
             self._names[name] = self._durable_names[name] = content
 
     def kill(self) -> None:
-        """Only the process died: everything written stays, synced or not, and may still be lost later."""
+        """Simulate the end of the process only: everything written stays, synced or not, and may still be
+        lost later."""
         self.boot += 1
         self.crash_at_step = None
 
 
 def rename_in(names: dict[str, Content], change: NameChange) -> None:
-    """Make one change of names."""
+    """Apply one change of names."""
     old, new, content = change
     if old is not None:
         names.pop(old, None)

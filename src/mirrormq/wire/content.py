@@ -1,11 +1,11 @@
-"""Content frames as one run of bytes: taken apart, put together, moved to another channel.
+"""Content frames as one byte string: parsed, built, moved to another channel.
 
 A message's `frames` are its header frame and body frames back to back (see queues/message.py):
 
     header  2 | channel 2 | size 4 | class 2 | weight 2 | body size 8 | flags and properties | 206
     body    3 | channel 2 | size 4 | a piece of the body | 206            (none if the body is empty)
 
-The scanner has checked them, so nothing here looks for damage.
+The scanner has verified them, so these functions do not check for damage.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ HEADER_FRAME: Final = 2
 BODY_FRAME: Final = 3
 
 FRAME_OVERHEAD_BYTES: Final = 8
-"""Type, channel and size before the payload, the end octet behind it."""
+"""Type, channel and size before the payload, the end octet after it."""
 
 HEADER_PAYLOAD_AT: Final = 7
-"""Where the header's payload starts inside `frames`: behind type, channel and size."""
+"""Offset of the header's payload in `frames`: after type, channel and size."""
 
 PROPERTIES_AT: Final = HEADER_PAYLOAD_AT + 12
-"""Where the property flags start: behind class, weight and body size."""
+"""Offset of the property flags: after class, weight and body size."""
 
 BASIC_CLASS: Final = 60
 
@@ -36,12 +36,12 @@ _SIZE: Final = struct.Struct(">I")
 
 
 def method_frame(channel: int, payload: bytes) -> bytes:
-    """A whole method frame."""
+    """Return a complete method frame."""
     return _FRAME_HEAD.pack(METHOD_FRAME, channel, len(payload)) + payload + _FRAME_END
 
 
 def build_frames(channel: int, properties_payload: bytes, body: bytes, frame_max: int) -> bytes:
-    """Content frames of a new message; `frame_max` 0 means no limit."""
+    """Return the content frames of a new message; `frame_max` 0 means no limit."""
     header = _header_frame(channel, properties_payload, len(body))
     return header + _body_frames(channel, body, frame_max)
 
@@ -59,48 +59,48 @@ def _body_frames(channel: int, body: bytes, frame_max: int) -> bytes:
     if frame_max == 0 or len(body) <= piece_max:
         return _FRAME_HEAD.pack(BODY_FRAME, channel, len(body)) + body + _FRAME_END
     parts: list[bytes] = []
-    for at in range(0, len(body), piece_max):
-        piece = body[at : at + piece_max]
+    for start in range(0, len(body), piece_max):
+        piece = body[start : start + piece_max]
         parts += (_FRAME_HEAD.pack(BODY_FRAME, channel, len(piece)), piece, _FRAME_END)
     return b"".join(parts)
 
 
 def header_size(frames: bytes) -> int:
-    """Length of the whole header frame."""
+    """Return the length of the whole header frame."""
     return FRAME_OVERHEAD_BYTES + _SIZE.unpack_from(frames, 3)[0]  # type: ignore[no-any-return]
 
 
 def properties_of(frames: bytes) -> bytes:
-    """The raw header payload from the property flags on."""
+    """Return the raw header payload, beginning with the property flags."""
     return frames[PROPERTIES_AT : header_size(frames) - 1]
 
 
 def body_of(frames: bytes) -> bytes:
-    """The body in one piece."""
-    at = header_size(frames)
+    """Return the body in one piece."""
+    offset = header_size(frames)
     end = len(frames)
-    if at == end:
+    if offset == end:
         return b""
-    size = _SIZE.unpack_from(frames, at + 3)[0]
-    if at + FRAME_OVERHEAD_BYTES + size == end:
-        return frames[at + 7 : end - 1]
+    size = _SIZE.unpack_from(frames, offset + 3)[0]
+    if offset + FRAME_OVERHEAD_BYTES + size == end:
+        return frames[offset + 7 : end - 1]
     pieces = []
-    while at < end:
-        size = _SIZE.unpack_from(frames, at + 3)[0]
-        pieces.append(frames[at + 7 : at + 7 + size])
-        at += FRAME_OVERHEAD_BYTES + size
+    while offset < end:
+        size = _SIZE.unpack_from(frames, offset + 3)[0]
+        pieces.append(frames[offset + 7 : offset + 7 + size])
+        offset += FRAME_OVERHEAD_BYTES + size
     return b"".join(pieces)
 
 
 def with_properties(frames: bytes, properties_payload: bytes) -> bytes:
-    """The same message with other properties, the body untouched."""
+    """Return the message with other properties and an unchanged body."""
     channel = int.from_bytes(frames[1:3], "big")
     body_size = int.from_bytes(frames[11:19], "big")
     return _header_frame(channel, properties_payload, body_size) + frames[header_size(frames) :]
 
 
 def rechannel(frames: bytes, channel: int) -> bytes:
-    """The same frames on another channel."""
+    """Return the frames with another channel number."""
     wanted = channel.to_bytes(2, "big")
     if frames[1:3] == wanted:
         return frames
@@ -109,33 +109,34 @@ def rechannel(frames: bytes, channel: int) -> bytes:
     if body_at == end:
         return b"\x02" + wanted + frames[3:]
     next_at = body_at + FRAME_OVERHEAD_BYTES + _SIZE.unpack_from(frames, body_at + 3)[0]
+    # The usual case, one body frame, needs no byte-wise copy of the whole content.
     if next_at == end:
         return b"".join((b"\x02", wanted, frames[3 : body_at + 1], wanted, frames[body_at + 3 :]))
     changed = bytearray(frames)
-    at = 0
-    while at < end:
-        changed[at + 1 : at + 3] = wanted
-        at += FRAME_OVERHEAD_BYTES + _SIZE.unpack_from(frames, at + 3)[0]
+    offset = 0
+    while offset < end:
+        changed[offset + 1 : offset + 3] = wanted
+        offset += FRAME_OVERHEAD_BYTES + _SIZE.unpack_from(frames, offset + 3)[0]
     return bytes(changed)
 
 
 def reframe(frames: bytes, channel: int, frame_max: int) -> bytes:
-    """The same message for a connection whose frames may be smaller; pieces are cut, never joined.
+    """Return the message for a connection whose frames may be smaller. Pieces are split, never joined.
 
-    The header frame cannot be cut and is sent as it is, as RabbitMQ does.
+    The header frame cannot be split and is sent unchanged, as RabbitMQ does.
     """
     if frame_max == 0 or len(frames) <= frame_max:
         return rechannel(frames, channel)
-    body_at = at = header_size(frames)
+    body_at = offset = header_size(frames)
     sizes = []
-    while at < len(frames):
-        sizes.append(_SIZE.unpack_from(frames, at + 3)[0])
-        at += FRAME_OVERHEAD_BYTES + sizes[-1]
+    while offset < len(frames):
+        sizes.append(_SIZE.unpack_from(frames, offset + 3)[0])
+        offset += FRAME_OVERHEAD_BYTES + sizes[-1]
     if not sizes or max(sizes) + FRAME_OVERHEAD_BYTES <= frame_max:
         return rechannel(frames, channel)
     parts = [rechannel(frames[:body_at], channel)]
-    at = body_at
+    offset = body_at
     for size in sizes:
-        parts.append(_body_frames(channel, frames[at + 7 : at + 7 + size], frame_max))
-        at += FRAME_OVERHEAD_BYTES + size
+        parts.append(_body_frames(channel, frames[offset + 7 : offset + 7 + size], frame_max))
+        offset += FRAME_OVERHEAD_BYTES + size
     return b"".join(parts)

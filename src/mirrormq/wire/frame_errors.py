@@ -1,9 +1,9 @@
-"""What a peer is told whose bytes cannot be read, in RabbitMQ's words.
+"""Error texts for unreadable frames and methods, in RabbitMQ's words.
 
-RabbitMQ prints the bytes it could not read as an Erlang term, in one of two manners. A method that it
-cannot decode is printed as bare numbers. A frame that it cannot make sense of is pretty-printed: as a
-quoted string if every byte is printable Latin-1, else as numbers, and those are broken into lines
-that fit a terminal of eighty columns. The texts are cut to the 255 bytes that a short string holds.
+RabbitMQ prints unreadable bytes as an Erlang term, in one of two formats. A method that it cannot decode
+is printed as bare numbers. A frame that it cannot interpret is pretty-printed: as a quoted string if every
+byte is printable Latin-1, otherwise as numbers, broken into lines that fit a terminal of eighty columns.
+The texts are cut to the 255 bytes that a short string holds.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Final
 from mirrormq.errors import FrameError, UnknownMethod
 
 REPLY_TEXT_BYTES_MAX: Final = 255
-"""A reply text is a short string."""
+"""Maximum length of a reply text, which is a short string."""
 
 _CUT: Final = "..."
 _RENDERED_BYTES_MAX: Final = 128
-"""A byte takes two characters or more, so no reply text has room for more bytes than this."""
+"""Maximum bytes to render. A byte takes two characters or more, so no reply text has room for more."""
 
 SNIPPET_BYTES: Final = 16
-"""How much of an unreadable frame RabbitMQ shows."""
+"""Bytes of an unreadable frame that RabbitMQ shows."""
 
 _COLUMN_MAX: Final = 81
-"""Where Erlang's pretty printer breaks a line, fitted to what RabbitMQ 3.10.8 was seen to answer."""
+"""Column at which Erlang's pretty printer breaks a line, fitted to observed replies of RabbitMQ 3.10.8."""
 
 _ESCAPES: Final = {
     0x22: b'\\"',
@@ -39,7 +39,7 @@ _ESCAPES: Final = {
 
 
 def cut_reply_text(text: str) -> str:
-    """The text, or as RabbitMQ does, its first 252 bytes and three dots."""
+    """Return the text, or its first 252 bytes and three dots, as RabbitMQ does."""
     encoded = text.encode("utf-8", "surrogateescape")
     if len(encoded) <= REPLY_TEXT_BYTES_MAX:
         return text
@@ -47,22 +47,22 @@ def cut_reply_text(text: str) -> str:
 
 
 def erlang_binary(data: bytes) -> str:
-    """The bytes as Erlang writes a binary: <<1,2,3>>. Longer ones than a reply text has room for are cut."""
+    """Format bytes as an Erlang binary: <<1,2,3>>. Bytes beyond the room in a reply text are left out."""
     return f"<<{','.join(map(str, data[:_RENDERED_BYTES_MAX]))}>>"
 
 
 def pretty_erlang_binary(data: bytes, column: int) -> str:
-    """The bytes as Erlang pretty-prints a binary that starts in `column` (from 0)."""
+    """Format bytes as Erlang pretty-prints a binary that starts in `column` (from 0)."""
     if data and all(_is_printable(octet) for octet in data):
         quoted = b"".join(_ESCAPES.get(octet) or bytes((octet,)) for octet in data)
         return f'<<"{quoted.decode("utf-8", "surrogateescape")}">>'
     indent = column + 2
-    text, at = "<<", indent
+    text, position = "<<", indent
     for number, octet in enumerate(data):
         piece = str(octet) + ("," if number < len(data) - 1 else ">>")
-        if at + len(piece) > _COLUMN_MAX:
-            text, at = f"{text}\n{' ' * indent}", indent
-        text, at = text + piece, at + len(piece)
+        if position + len(piece) > _COLUMN_MAX:
+            text, position = f"{text}\n{' ' * indent}", indent
+        text, position = text + piece, position + len(piece)
     return text if data else "<<>>"
 
 
@@ -71,10 +71,10 @@ def _is_printable(octet: int) -> bool:
 
 
 def unreadable_frame(kind: int, payload: bytes, reason: str = "unknown_frame") -> FrameError:
-    """A frame of unknown type or shape, or with a wrong end.
+    """Return the error for a frame of unknown type or format, or with a wrong end octet.
 
-    Reasons seen: unknown_frame, {invalid_frame_end_marker,N}, {frame_too_large,SIZE,MAX} (for this
-    last one RabbitMQ has not read the payload yet and shows it empty).
+    Observed reasons: unknown_frame, {invalid_frame_end_marker,N}, {frame_too_large,SIZE,MAX}. For the last
+    one RabbitMQ has not read the payload yet and shows it empty.
     """
     share = "all" if len(payload) <= SNIPPET_BYTES else f"first {SNIPPET_BYTES}"
     start = f"type {kind}, {share} octets = "
@@ -86,7 +86,8 @@ def unreadable_frame(kind: int, payload: bytes, reason: str = "unknown_frame") -
 
 
 def text(octets: bytes) -> str:
-    """A short string of a method. RabbitMQ wants UTF-8 in all of them but those that publishers choose."""
+    """Decode a short string of a method. RabbitMQ requires UTF-8 in all of them except those that
+    publishers choose."""
     try:
         return octets.decode("utf-8")
     except UnicodeDecodeError:
@@ -94,22 +95,22 @@ def text(octets: bytes) -> str:
 
 
 def any_text(octets: bytes) -> str:
-    """A short string that may hold any octets."""
+    """Decode a short string that may hold any octets."""
     return octets.decode("utf-8", "surrogateescape")
 
 
 def cannot_decode(payload: bytes) -> FrameError:
-    """A known method's payload that is too short or too long."""
+    """Return the error for a known method's payload that is too short or too long."""
     prefix = f"{FrameError.name} - "
     text = cut_reply_text(f"{prefix}cannot decode {erlang_binary(payload[4:])}")
     return FrameError(text[len(prefix) :], class_id=_class_id(payload), method_id=_method_id(payload))
 
 
 def unknown_method(payload: bytes) -> FrameError | UnknownMethod:
-    """A method payload without a method in it, or with ids nobody knows.
+    """Return the error for a method payload without a method in it, or with unknown ids.
 
-    RabbitMQ has an answer to the first only; at an unknown id its reader crashes and the client sees
-    the connection end. We close properly, with the code that the standard has for this.
+    RabbitMQ replies to the first only; at an unknown id its reader crashes and the client sees the
+    connection end. MirrorMQ closes properly, with the specification's reply code.
     """
     if len(payload) < 4:
         return unreadable_frame(1, payload)

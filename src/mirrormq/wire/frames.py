@@ -1,4 +1,4 @@
-"""The frame: kind, channel, size; payload; end octet."""
+"""AMQP frame: kind, channel, size; payload; end octet."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import struct
 from typing import Final
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
-"""First octets of a connection of AMQP 0-9-1."""
+"""First octets of an AMQP 0-9-1 connection."""
 
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 
 HEAD_SIZE = 7
-"""Kind (1), channel (2), size of the payload (4)."""
+"""Size of kind (1), channel (2), size of the payload (4)."""
 
 FRAME_END = 0xCE
 
 FRAME_OVERHEAD = 8
-"""Head and end octet."""
+"""Size of head and end octet."""
 
 HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 

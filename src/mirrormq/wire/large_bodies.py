@@ -1,8 +1,8 @@
-"""Large contents out of memory that is used again: each is copied once, to where it stays.
+"""Large bodies from the shared read buffer: each content is copied once, to its final place.
 
-While large bodies come in, the socket puts what it reads into one buffer that all clients share
-(`runtime/large_reads.py`). `large_run` finds the publishes of the simple shape in it and copies their
-contents; all else is left to the scanner, which wants bytes of its own.
+While large bodies arrive, sockets read into one buffer that all clients share (`runtime/large_reads.py`).
+`large_run` finds publishes of the simple format in it and copies their contents. The scanner processes
+everything else and needs its own bytes.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from mirrormq.wire.frames import BODY, FRAME_END, FRAME_OVERHEAD, HEAD_SIZE, HEA
 from mirrormq.wire.runs import BASIC_CLASS, BASIC_PUBLISH, CONTENT_HEAD
 
 LARGE_BYTES = 16 * 1024
-"""From this size on one copy less of a body shows: measured, 30 % less of the broker's time for a message of
+"""Size from which one copy less of a body is measurable: 30 % less of the broker's time for a message of
 64 KiB, 15 % at 32 KiB, 5 % here, nothing at 8 KiB."""
 
 HEADS_BYTES_MAX = 1024
-"""What may stand before a body on this road: two names of 255 octets, properties without large headers."""
+"""Maximum bytes before a body in the simple format: two names of 255 octets, properties without large
+headers."""
 
 _HEAD = Struct(">BHI").unpack_from
 _LONG = Struct(">I").unpack_from
@@ -26,7 +27,7 @@ _LONG_LONG = Struct(">Q").unpack_from
 
 
 class LargeRun(NamedTuple):
-    """Publishes that differ in their bodies alone, and where the last one ends."""
+    """Consecutive publishes that differ only in their bodies, and the offset where the last one ends."""
 
     end: int
     channel: int
@@ -36,12 +37,13 @@ class LargeRun(NamedTuple):
 
 
 def large_run(view: memoryview, at: int, most: int, limit: int) -> LargeRun | None:
-    """The publishes like the one at `at`; None if that is not a large, complete one of the simple shape."""
+    """Return the run of publishes that starts at `at`; None if the first is not a large, complete one of
+    the simple format."""
     heads = bytes(view[at : at + HEADS_BYTES_MAX])
-    found = _shape(heads)
-    if found is None:
+    offsets = _offsets(heads)
+    if offsets is None:
         return None
-    channel, header_at, body_at = found
+    channel, header_at, body_at = offsets
     size_at = header_at + HEAD_SIZE + 4
     front, back = heads[:size_at], heads[size_at + 8 : body_at + 3]
     contents: list[bytes] = []
@@ -57,8 +59,9 @@ def large_run(view: memoryview, at: int, most: int, limit: int) -> LargeRun | No
     return LargeRun(at, channel, heads[HEAD_SIZE : header_at - 1], properties, contents)
 
 
-def _shape(heads: bytes) -> tuple[int, int, int] | None:
-    """Channel, place of the header frame and of the body frame, if a large publish begins like this."""
+def _offsets(heads: bytes) -> tuple[int, int, int] | None:
+    """Return channel, offset of the header frame and of the body frame, if a large publish begins like
+    this."""
     if len(heads) < HEAD_SIZE or not heads.startswith(BASIC_PUBLISH, HEAD_SIZE):
         return None
     kind, channel, size = _HEAD(heads, 0)
@@ -75,13 +78,15 @@ def _shape(heads: bytes) -> tuple[int, int, int] | None:
 
 
 def _end_of_one(view: memoryview, at: int, front: bytes, back: bytes) -> int:
-    """Where the publish at `at` ends; -1 if it is not like the first of its run, or not complete."""
+    """Return the offset after the publish at `at`; -1 if it differs from the first of its run or is
+    incomplete."""
     body_size_at = len(front) + 8 + len(back)
     heads = bytes(view[at : at + body_size_at + 4])
     if len(heads) < body_size_at + 4 or not (heads.startswith(front) and heads.endswith(back, 0, -4)):
         return -1
     body_size: int = _LONG_LONG(heads, len(front))[0]
     after = at + body_size_at + 4 + body_size + 1
+    # The simple format has exactly one body frame.
     if not body_size or body_size != _LONG(heads, body_size_at)[0]:
         return -1
     return after if after <= len(view) and view[after - 1] == FRAME_END else -1

@@ -1,1 +1,1 @@
-"""What a node tells of what happens: events, remarks for the log, copies for the firehose."""
+"""Broker events: the event exchange, log entries, and the firehose."""

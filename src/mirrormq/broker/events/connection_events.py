@@ -1,4 +1,4 @@
-"""What events tell of connections, logins, channels and consumers: RabbitMQ's facts, in its order."""
+"""Event facts of connections, logins, channels and consumers, in RabbitMQ's order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ACTOR = "user_who_performed_action"
 
 
 def connection_created(connection: Connection) -> Facts:
-    """A client is in."""
+    """Return the facts of connection.created."""
     peer = connection.peer
     return {
         ACTOR: connection.user.name,
@@ -49,7 +49,7 @@ def connection_created(connection: Connection) -> Facts:
 
 
 def connection_closed(connection: Connection) -> Facts:
-    """A client is gone, or somebody who never logged in."""
+    """Return the facts of connection.closed, also for a client that never logged in."""
     return {
         "client_properties": printed(connection.client_properties),
         "node": connection.broker.settings.name,
@@ -67,7 +67,7 @@ def _user_provided_name(connection: Connection) -> Facts:
 
 
 def authentication(connection: Connection, user: str | None, error: str | None = None) -> Facts:
-    """Somebody tried to log in; what cannot be read names no user."""
+    """Return the facts of a login attempt. Without a readable user name the fact is left out."""
     peer = connection.peer
     return {
         **({} if error is None else {"error": characters(error)}),
@@ -84,7 +84,7 @@ def authentication(connection: Connection, user: str | None, error: str | None =
 
 
 def channel_created(channel: Channel) -> Facts:
-    """A channel was opened."""
+    """Return the facts of channel.created."""
     pids = channel.broker.pids
     return {
         ACTOR: channel.user.name,
@@ -98,12 +98,12 @@ def channel_created(channel: Channel) -> Facts:
 
 
 def channel_closed(channel: Channel) -> Facts:
-    """A channel is gone."""
+    """Return the facts of channel.closed."""
     return {ACTOR: channel.user.name, "pid": channel.broker.pids.of_channel(channel)}
 
 
 def consumer_created(consumer: Consumer) -> Facts:
-    """Somebody consumes."""
+    """Return the facts of consumer.created."""
     return {
         ACTOR: consumer.channel.user.name,
         "arguments": printed(consumer.arguments),
@@ -118,7 +118,7 @@ def consumer_created(consumer: Consumer) -> Facts:
 
 
 def consumer_deleted(consumer: Consumer, actor: str | None) -> Facts:
-    """Somebody no longer consumes; a channel that lost its queue does not know who took it."""
+    """Return the facts of consumer.deleted. A channel that lost its queue does not know who deleted it."""
     return {
         **({} if actor is None else {ACTOR: actor}),
         "queue": consumer.queue.name,

@@ -1,4 +1,4 @@
-"""What the log says of clients, in RabbitMQ's words."""
+"""Log entries about client connections, in RabbitMQ's words."""
 
 from __future__ import annotations
 
@@ -19,79 +19,79 @@ SILENT = "missed heartbeats from client"
 
 
 def bad_header(received: bytes) -> str:
-    """What came instead of a protocol header, as Erlang writes it."""
+    """Describe the bytes received instead of a protocol header, as Erlang prints them."""
     printable = received.isascii() and received.decode("ascii").isprintable()
     shown = f'"{received.decode("ascii")}"' if printable else ",".join(map(str, received))
     return f"{BAD_HEADER}<<{shown}>>}}"
 
 
 def accepted(connection: Connection) -> None:
-    """A client has said something."""
-    _say("info", connection, f"accepting AMQP connection {_who(connection)})")
+    """Log that a connection was accepted."""
+    _log("info", connection, f"accepting AMQP connection {_described(connection)})")
 
 
 def named(connection: Connection) -> None:
-    """It has said what it is called."""
+    """Log the client-provided name, if there is one."""
     given = provided_name(connection)
     if given:
-        text = f"connection {_who(connection, named=False)}) has a client-provided name: {given}"
-        _say("info", connection, text)
+        text = f"connection {_described(connection, named=False)}) has a client-provided name: {given}"
+        _log("info", connection, text)
 
 
 def granted(connection: Connection) -> None:
-    """It is in."""
+    """Log that the client was granted access to its vhost."""
     user, vhost = connection.user.name, connection.vhost_name
     said = f"user '{user}' authenticated and granted access to vhost '{vhost}'"
-    _say("info", connection, f"connection {_who(connection)}): {said}")
+    _log("info", connection, f"connection {_described(connection)}): {said}")
 
 
 def login_refused(connection: Connection, mechanism: str, reason: str) -> None:
-    """It is not who it says."""
+    """Log that a login was refused."""
     said = f"{mechanism} login refused: {_printable(reason)}"
-    _say("error", connection, f"Error on AMQP connection {_who(connection)}, state: starting):\n{said}")
+    _log("error", connection, f"Error on AMQP connection {_described(connection)}, state: starting):\n{said}")
 
 
 def failed(connection: Connection, error: AmqpError, channel: int) -> None:
-    """A client's mistake ends its channel, or its connection."""
+    """Log an error that closes a channel or a connection."""
     why = _printable(error.explanation)
     operation = METHOD_NAMES.get((error.class_id or 0) << 16 | error.method_id, "none")
     caused = f"operation {operation} caused a {{}} exception {error.name.lower()}: "
     if isinstance(error, ChannelError):
-        who = _who(connection, named=False) + _place(connection)
+        who = _described(connection, named=False) + _location(connection)
         text = f"Channel error on connection {who}), channel {channel}:\n{caused.format('channel')}{why}"
-        _say("error", connection, text, CHANNEL)
+        _log("error", connection, text, CHANNEL)
     elif connection.vhost_name:
-        who = _who(connection) + _place(connection)
+        who = _described(connection) + _location(connection)
         text = f"{who}, state: running), channel {channel}:\n{caused.format('connection')}{why}"
-        _say("error", connection, f"Error on AMQP connection {text}")
+        _log("error", connection, f"Error on AMQP connection {text}")
     else:
         user = f", user: '{connection.user.name}'" if connection.user.name else ""
-        text = f"{_who(connection)}{user}, state: {connection.state.value}):\n{why}"
-        _say("error", connection, f"Error on AMQP connection {text}")
+        text = f"{_described(connection)}{user}, state: {connection.state.value}):\n{why}"
+        _log("error", connection, f"Error on AMQP connection {text}")
 
 
 def silent(connection: Connection) -> None:
-    """Nothing was heard of it for too long."""
-    text = f"closing AMQP connection {_who(connection)}):\n{connection.closed_because}"
-    _say("error", connection, text)
+    """Log that heartbeats of the client were missed."""
+    text = f"closing AMQP connection {_described(connection)}):\n{connection.closed_because}"
+    _log("error", connection, text)
 
 
 def closed(connection: Connection) -> None:
-    """It is gone."""
+    """Log that the connection closed."""
     why = connection.closed_because
-    who = f"closing AMQP connection {_who(connection)}"
+    who = f"closing AMQP connection {_described(connection)}"
     if why == NOTHING_RECEIVED:
-        _say("debug", connection, f"{who}):\n{why}")
+        _log("debug", connection, f"{who}):\n{why}")
     elif why == UNEXPECTED:
-        _say("warning", connection, f"{who}{_place(connection)}):\n{why}")
+        _log("warning", connection, f"{who}{_location(connection)}):\n{why}")
     elif why.startswith(BAD_HEADER) or why == TOO_SLOW:
-        _say("error", connection, f"{who}):\n{why}")
+        _log("error", connection, f"{who}):\n{why}")
     elif not why.startswith(SILENT):
-        _say("info", connection, f"{who}{_place(connection)})")
+        _log("info", connection, f"{who}{_location(connection)})")
 
 
 def provided_name(connection: Connection) -> str:
-    """What the client calls itself."""
+    """Return the client-provided connection name, or an empty text."""
     field = connection.client_properties.get("connection_name")
     if field is None or not isinstance(field.value, bytes):
         return ""
@@ -99,24 +99,25 @@ def provided_name(connection: Connection) -> str:
 
 
 def _printable(text: str) -> str:
-    """A client's words: nothing in them may look like a line of the log, or be obeyed by a terminal."""
+    """Replace control characters of a client's text, so that it can neither forge log lines nor control a
+    terminal."""
     return "".join(each if each.isprintable() else "?" for each in text)
 
 
-def _say(level: str, connection: Connection, text: str, category: str = CONNECTION) -> None:
+def _log(level: str, connection: Connection, text: str, category: str = CONNECTION) -> None:
     facts = {"connection": connection.name, "vhost": connection.vhost_name, "user": connection.user.name}
     known = {name: value for name, value in facts.items() if value}
     connection.broker.log_entries.add(level, category, text, **known)
 
 
-def _who(connection: Connection, *, named: bool = True) -> str:
+def _described(connection: Connection, *, named: bool = True) -> str:
     given = provided_name(connection) if named else ""
     name = f"{connection.name} - {given}" if given else connection.name
     return f"{connection.broker.pids.of_connection(connection)} ({name}"
 
 
-def _place(connection: Connection) -> str:
-    """Where it is, once it is somewhere."""
+def _location(connection: Connection) -> str:
+    """Return vhost and user of a connection that has opened its vhost."""
     if not connection.vhost_name:
         return ""
     return f", vhost: '{connection.vhost_name}', user: '{connection.user.name}'"

@@ -1,7 +1,7 @@
-"""The event exchange: what happens in the broker, as messages anybody may bind to.
+"""Event exchange: publishes broker events as messages that clients can bind to.
 
-Events go to the topic exchange `amq.rabbitmq.event` of the default vhost, with the event's name as
-routing key, its facts as headers and no body. Nothing is built while nobody is bound.
+Events go to the topic exchange `amq.rabbitmq.event` of the default vhost, with the event's name as routing
+key, its facts as headers and no body. No event is built while no queue is bound and no operator watches.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ PERSISTENT = 2
 
 
 class EventExchange:
-    """Publishes what it is told of."""
+    """Publisher of broker events."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.churn = Churn()
-        """The same, counted; also while nobody is bound."""
+        """Counters of the events, also while no queue is bound."""
         self.logins: Counter[tuple[str, bool]] = Counter()
-        """How often somebody tried to log in, by protocol and by whether it was a success."""
+        """Number of login attempts, by protocol and success."""
         self.promotions_incomplete = 0
-        """Promotions of this node that did without copies of the in-sync set, or without a trusted one."""
+        """Promotions of this node without all copies of the in-sync set, or without a trusted copy."""
         self.dead_lettered: Counter[str] = Counter()
-        """Messages that went to a dead-letter exchange, by reason."""
+        """Messages sent to a dead-letter exchange, by reason."""
         self.watch = EventWatch()
-        """Those who want to see them without being bound."""
+        """Operators who watch events without a binding."""
         self._alarms: set[str] = set()
         self._lost: list[Consumer] = []
-        """Consumers whose queue is going; their channels speak of it when it has gone."""
+        """Consumers whose queue is being deleted; their channels report it afterwards."""
 
     @property
     def heard(self) -> bool:
-        """Is anybody bound, or watching?"""
+        """Whether a queue is bound or an operator watches."""
         return self._is_bound or self.watch.is_watched(self._broker.clock.now_ms)
 
     @property
@@ -74,64 +74,65 @@ class EventExchange:
     # -- clients --------------------------------------------------------------------------------
 
     def connection_created(self, connection: Connection) -> None:
-        """A client is in."""
+        """Count and emit connection.created."""
         self.churn.connection_created += 1
         if self.heard:
             self._emit("connection.created", connection_events.connection_created(connection))
 
     def connection_closed(self, connection: Connection) -> None:
-        """A client is gone, whether it had logged in or not."""
+        """Count and emit connection.closed, also for a client that never logged in."""
         self.churn.connection_closed += 1
         if self.heard:
             self._emit("connection.closed", connection_events.connection_closed(connection))
 
     def authenticated(self, connection: Connection) -> None:
-        """A password was right."""
+        """Count and emit user.authentication.success."""
         self.logins[AMQP, True] += 1
         if self.heard:
             facts = connection_events.authentication(connection, connection.user.name)
             self._emit("user.authentication.success", facts)
 
     def authentication_failed(self, connection: Connection, user: str | None, reason: str) -> None:
-        """A password was wrong, or could not be read."""
+        """Count and emit user.authentication.failure."""
         self.logins[AMQP, False] += 1
         if self.heard:
             facts = connection_events.authentication(connection, user, reason)
             self._emit("user.authentication.failure", facts)
 
     def channel_created(self, channel: Channel) -> None:
-        """A channel was opened."""
+        """Count and emit channel.created."""
         self.churn.channel_created += 1
         if self.heard:
             self._emit("channel.created", connection_events.channel_created(channel))
 
     def channel_closed(self, channel: Channel) -> None:
-        """A channel is gone."""
+        """Count and emit channel.closed."""
         self.churn.channel_closed += 1
         if self.heard:
             self._emit("channel.closed", connection_events.channel_closed(channel))
 
     def consumer_created(self, consumer: Consumer) -> None:
-        """Somebody consumes."""
+        """Emit consumer.created."""
         if self.heard:
             self._emit("consumer.created", connection_events.consumer_created(consumer))
 
     def consumer_deleted(self, consumer: Consumer, actor: str) -> None:
-        """Somebody no longer consumes."""
+        """Emit consumer.deleted."""
         if self.heard:
             self._emit("consumer.deleted", connection_events.consumer_deleted(consumer, actor))
 
     def consumer_cancelled(self, consumer: Consumer) -> None:
-        """A consumer's queue is going: said twice, by the queue now and by the channel afterwards."""
+        """Emit consumer.deleted for a deleted queue. As in RabbitMQ it occurs twice: from the queue now,
+        from the channel afterwards."""
         if self.heard:
-            told = self._broker.metadata.current_write
-            self.consumer_deleted(consumer, told.actor if told is not None else INTERNAL_USER)
+            write = self._broker.metadata.current_write
+            self.consumer_deleted(consumer, write.actor if write is not None else INTERNAL_USER)
             self._lost.append(consumer)
 
     # -- metadata and alarms --------------------------------------------------------------------
 
     def observe(self, written: WriteResult) -> None:
-        """A metadata command was carried out; the node that it was written on tells of it."""
+        """Emit the events of a metadata command on the node that wrote it."""
         metadata_log_entries.observe(self._broker, written)
         if written.here:
             self._count_queues(written)
@@ -153,7 +154,7 @@ class EventExchange:
                 self.churn.queue_created += 1
 
     def alarms_changed(self) -> None:
-        """Alarms were raised or cleared."""
+        """Emit the alarms that were raised or cleared."""
         before, self._alarms = self._alarms, set(self._broker.alarms.raised)
         if self.heard:
             for source in sorted(before ^ self._alarms):

@@ -1,7 +1,7 @@
-"""An event's facts as headers, in the types RabbitMQ's event exchange gives them.
+"""Event facts as headers, with the types of RabbitMQ's event exchange.
 
-There, facts are Erlang terms: every integer becomes a `long`, every float a `float`, an atom a string, a
-list an array, a list of pairs a table (so an empty object is an empty array). What fits none of these is
+In RabbitMQ facts are Erlang terms: every integer becomes a `long`, every float a `float`, an atom a string,
+a list an array, a list of pairs a table. An empty object is therefore an empty array. Other values are
 printed: an address is `{127,0,0,1}`, an argument of a declaration `{<<"x-max-length">>,signedint,5}`.
 """
 
@@ -18,17 +18,17 @@ Facts = dict[str, object]
 PROTOCOL = "{0,9,1}"
 
 _FLOAT_MAX = 3.4028234663852886e38
-"""The largest number that a field of type `float` holds."""
+"""Largest number that a field of type `float` holds."""
 _LONG_SPAN = 1 << 64
 
 
 def headers(facts: Mapping[str, object]) -> Table:
-    """Facts as a table."""
+    """Return facts as a table."""
     return {_key(name): header(value) for name, value in facts.items()}
 
 
 def header(value: object) -> Field:
-    """One fact as a field; integers that do not fit lose their upper bits, as in Erlang."""
+    """Return one fact as a field. Integers that do not fit lose their upper bits, as in Erlang."""
     match value:
         case bool():
             return Field("t", value)
@@ -46,13 +46,13 @@ def header(value: object) -> Field:
 
 
 def _key(name: str) -> str:
-    """Keys of operators' JSON may be longer than a header's name can be."""
+    """Shorten a key of an operator's JSON to the length of a header name."""
     encoded = name.encode("utf-8", "surrogateescape")
     return encoded[:SHORT_STRING_BYTES_MAX].decode("utf-8", "surrogateescape")
 
 
 def printed(table: Table) -> list[str]:
-    """The entries of an AMQP table, each as Erlang prints it."""
+    """Return the entries of an AMQP table, each as Erlang prints it."""
     return [_entry(name, field) for name, field in table.items()]
 
 
@@ -74,7 +74,7 @@ def _value(field: Field) -> str:
 
 
 def printed_address(host: str) -> str:
-    """An IP address as the tuple of its parts; anything else as it is."""
+    """Format an IP address as the tuple of its parts; return other text unchanged."""
     try:
         address = ip_address(host)
     except ValueError:
@@ -86,5 +86,5 @@ def printed_address(host: str) -> str:
 
 
 def characters(text: str) -> list[int]:
-    """A text that RabbitMQ keeps as a list of characters, and therefore sends as an array of them."""
+    """Return a text as a list of character codes, which RabbitMQ sends as an array."""
     return [ord(character) for character in text]

@@ -1,4 +1,4 @@
-"""Log lines about journal faults, and about promotions that may have cost messages."""
+"""Log entries about journal faults, and about promotions that may have lost messages."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ CONSEQUENCE = "joins its rings unsynchronised and catches up from the members th
 
 
 def follow_node(broker: Broker, record: records.Node, before: records.Node | None) -> None:
-    """Log the fault that a node has reported of its journal."""
+    """Log the journal fault that a node has reported."""
     if not record.journal_fault or (before is not None and before.journal_fault == record.journal_fault):
         return
     if record.name == broker.settings.name:
-        fault, found = record.journal_fault, FOUND[record.journal_fault]
+        fault, description = record.journal_fault, FOUND[record.journal_fault]
         detail = _detail(broker, fault, before)
-        text = f"the journal of this node {found}: {detail}. This node {CONSEQUENCE}"
+        text = f"the journal of this node {description}: {detail}. This node {CONSEQUENCE}"
         broker.log_entries.add("error", DEFAULT, text, fault=fault)
     else:
         _log_peer(broker, record)
@@ -66,7 +66,7 @@ def _detail(broker: Broker, fault: str, before: records.Node | None) -> str:
 
 
 def lost_copies(broker: Broker, record: records.Queue, before: records.Queue) -> Iterator[str]:
-    """Texts about the copies that a promotion of this node after a full stop did without."""
+    """Return texts about the copies that a promotion of this node after a full stop did without."""
     old, master = before.ring, record.ring.master
     if not before.waits_for or record.waits_for or record.ring.epoch == old.epoch:
         return

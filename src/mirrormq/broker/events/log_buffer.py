@@ -1,8 +1,8 @@
-"""What happens in the broker and is worth a line in the log: collected here, written by the runtime.
+"""Log buffer: collects log entries of the broker, which the runtime writes.
 
-Each remark has a category, RabbitMQ's words for it, because levels are set by category. A failure that
-concerns ten thousand queues at once is said of some of them, and of the rest how many they are: writing all
-of it would take longer than mending it.
+Each entry has RabbitMQ's category, because levels are set by category. A failure that concerns ten
+thousand queues at once is logged for some of them, followed by the number of the others: writing all of
+them would take longer than the repair.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 DEFAULT, CONNECTION, CHANNEL, QUEUE, MIRRORING = "default", "connection", "channel", "queue", "mirroring"
 
 TURN_MAX = 200
-"""Remarks of one category between two takings: some milliseconds of writing."""
+"""Entries of one category per turn: some milliseconds of writing."""
 
 
 class LogEntry(NamedTuple):
-    """One line: its level, RabbitMQ's category, a text, and facts for whoever searches."""
+    """One log line: level, RabbitMQ's category, text, and facts for searches."""
 
     level: str
     category: str
@@ -26,7 +26,7 @@ class LogEntry(NamedTuple):
 
 
 class LogBuffer:
-    """Those that nobody has written yet."""
+    """Entries that are not written yet."""
 
     def __init__(self) -> None:
         self._pending: list[LogEntry] = []
@@ -36,17 +36,17 @@ class LogBuffer:
         return bool(self._pending)
 
     def add(self, level: str, category: str, text: str, **facts: Any) -> None:
-        """Something happened."""
+        """Add an entry."""
         self._counts[category] += 1
         if self._counts[category] <= TURN_MAX:
             self._pending.append(LogEntry(level, category, text, facts))
 
     def warn(self, text: str) -> None:
-        """Something happened that an operator should know."""
+        """Add a warning for the operator."""
         self.add("warning", DEFAULT, text)
 
     def take(self) -> list[LogEntry]:
-        """What has been collected, for writing."""
+        """Return and remove the collected entries."""
         taken, self._pending = self._pending, []
         for category, count in self._counts.items():
             if count > TURN_MAX:

@@ -1,9 +1,10 @@
-"""The events of a metadata command: which, in which order, with which facts, done by whom.
+"""Events of a metadata command: names, order, facts and actor.
 
-They follow RabbitMQ 3.10 to the letter, also where it surprises: a deleted user's permissions go without a
-word while a deleted vhost's are named one by one; clearing topic permissions on one exchange is called
-`permission.deleted`, and clearing a global parameter `parameter.set` without a value; deleting an exchange
-sets and clears a parameter that says so; bindings that end with their queue were removed by nobody.
+They follow RabbitMQ 3.10 to the letter, also where it surprises. Deleting a user emits nothing for its
+permissions, while deleting a vhost emits one event for each. Clearing topic permissions on one exchange is
+called `permission.deleted`, and clearing a global parameter `parameter.set` without a value. Deleting an
+exchange sets and clears a parameter that announces it. Bindings that are deleted with their queue have the
+internal user as actor.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ LIMITS = "limits"
 DELETING = "exchange-delete-in-progress"
 
 Rights = c.PutPermission | c.PutTopicPermission | c.DeletePermission | c.DeleteTopicPermission
-"""Commands that are told of as such, not by what they changed."""
+"""Commands whose events depend on the command, not on the changed records."""
 
 _UNQUOTED_ATOM = re.compile(r"[a-z][A-Za-z0-9_@]*\Z")
 
@@ -46,32 +47,34 @@ _PLACES_OF_A_VHOST: dict[type, int] = {
     r.Permission: 0, r.TopicPermission: 1, r.Binding: 2, r.Queue: 3, r.Exchange: 4, r.Vhost: 5,
     r.OperatorPolicy: 6, r.Parameter: 7, r.Policy: 8,
 }  # fmt: skip
-"""In which order the records that one command changed are told of; a vhost takes many kinds along."""
+"""Order in which the changed records of one command are reported; deleting a vhost changes many kinds."""
 
 
 def events_of(broker: Broker, written: WriteResult) -> Iterator[Event]:
-    """Everything that a command made happen."""
+    """Yield all events of a command."""
     command, changes, actor, _ = written
     if isinstance(command, Rights):
         yield from _rights(broker, command, actor)
         return
     if isinstance(command, c.DeleteExchange) and changes:
         yield _deleting(command.vhost, command.name, actor)
-    ends = isinstance(command, c.DeleteVhost)
-    places = _PLACES_OF_A_VHOST if ends else _PLACES
+    deletes_vhost = isinstance(command, c.DeleteVhost)
+    places = _PLACES_OF_A_VHOST if deletes_vhost else _PLACES
     for change in sorted(changes, key=lambda change: places.get(type(change.record), len(places))):
         if isinstance(command, c.DeleteUser) and not isinstance(change.record, r.User):
             continue
         if type(change.record) in _EVENTS:
-            yield from _EVENTS[type(change.record)](broker, change, _doer(command, change, actor), ends)
+            yield from _EVENTS[type(change.record)](
+                broker, change, _actor(command, change, actor), deletes_vhost
+            )
     if isinstance(command, c.DeleteExchange) and changes:
         yield _deleted(command.vhost, command.name, actor)
     if isinstance(command, c.DeleteVhost) and changes:
         yield "vhost.down", {ACTOR: INTERNAL_USER, "node": broker.settings.name, "name": command.name}
 
 
-def _doer(command: c.Command, change: Change, actor: str) -> str:
-    """Who gets the blame: what goes because its queue went was nobody's wish."""
+def _actor(command: c.Command, change: Change, actor: str) -> str:
+    """Return the actor of a change. The internal user deletes what is deleted together with its queue."""
     record = change.record
     if isinstance(command, c.DeleteQueue) and not isinstance(record, r.Queue):
         return INTERNAL_USER
@@ -80,7 +83,7 @@ def _doer(command: c.Command, change: Change, actor: str) -> str:
 
 
 def _rights(broker: Broker, command: Rights, actor: str) -> Iterator[Event]:
-    """Rights are told of even if they were as ordered before."""
+    """Yield the events of permissions, even if the command changed nothing."""
     about = command.record if isinstance(command, c.PutPermission | c.PutTopicPermission) else command
     state = broker.metadata.state
     if about.user not in state.users or about.vhost not in state.vhosts:
@@ -190,9 +193,11 @@ def _user(broker: Broker, change: Change, actor: str, ends: bool) -> Iterator[Ev
     if before.tags != record.tags:
         yield "user.tags.set", {ACTOR: actor, "tags": record.tags, "name": record.name}
     about = {"username": record.name, ACTOR: actor, "name": LIMITS}
-    news = {name: limit for name, limit in record.limits.items() if before.limits.get(name) != limit}
-    if news:
-        yield "user.limits.set", {**_backwards(news), **about}
+    changed_limits = {
+        name: limit for name, limit in record.limits.items() if before.limits.get(name) != limit
+    }
+    if changed_limits:
+        yield "user.limits.set", {**_backwards(changed_limits), **about}
     if before.limits.keys() - record.limits.keys():
         yield "user.limits.cleared", about
 
@@ -235,7 +240,7 @@ def _atom(name: str) -> str:
 
 
 def _limits(vhost: str, limits: dict[str, int], actor: str) -> Iterator[Event]:
-    """A vhost's limits are a parameter too."""
+    """Yield the events of a vhost's limits, which are a parameter too."""
     if limits:
         yield parameter_set(vhost, VHOST_LIMITS, LIMITS, limits, actor)
         yield "vhost.limits.set", {**_backwards(limits), ACTOR: actor, "name": LIMITS}

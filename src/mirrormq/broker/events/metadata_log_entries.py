@@ -1,6 +1,7 @@
-"""What the log says of nodes, rings, policies, vhosts and users, as the metadata changes.
+"""Log entries about nodes, rings, policies, vhosts and users, from metadata changes.
 
-Of a ring its master speaks, old or new; of everything else the node on which it was written, of nodes all.
+The old or new master logs changes of a ring, and every node logs changes of nodes. The node that wrote a
+command logs everything else.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def observe(broker: Broker, written: WriteResult) -> None:
-    """A command was carried out; the node that it was written on tells of it."""
+    """Log the changes of a command on the node that wrote it."""
     if written.here:
         ends = isinstance(written.command, DeleteUser)
         for change in written.changes:
@@ -33,10 +34,10 @@ def observe(broker: Broker, written: WriteResult) -> None:
 
 
 def _parameter(broker: Broker, record: records.Parameter) -> None:
-    """It is kept for whoever exports it; who set it expects that something happens."""
+    """Warn that a parameter has no effect. It is stored for exports, but its author expects an effect."""
     what = f"Parameter '{record.name}' of component '{record.component}' in virtual host '{record.vhost}'"
-    why = "there are no shovels and no federation here"
-    broker.log_entries.warn(f"{what} is kept, but nothing runs by it: {why}")
+    why = "shovels and federation are not supported"
+    broker.log_entries.warn(f"{what} is stored without effect: {why}")
 
 
 def _put(record: records.Record, before: records.Record | None) -> Iterator[tuple[str, str]]:
@@ -70,7 +71,7 @@ def _removed(record: records.Record, with_its_user: bool) -> Iterator[tuple[str,
 
 
 def follow(broker: Broker, change: Change) -> None:
-    """The metadata has changed."""
+    """Log a change of a ring or a node."""
     record = change.record
     before = None if isinstance(change, Deleted) else change.before
     if isinstance(record, records.Queue) and isinstance(before, records.Queue):
@@ -88,7 +89,7 @@ def _ring(broker: Broker, record: records.Queue, before: records.Queue) -> None:
         text = f"{who} is down: it waits for {', '.join(record.waits_for)}"
         broker.log_entries.add("warning", QUEUE, text, **facts)
     elif view.master == me:
-        for level, text in _news(broker, record, before):
+        for level, text in _ring_changes(broker, record, before):
             broker.log_entries.add(level, MIRRORING, f"Mirrored {who}: {text}", **facts)
         lost = list(journal_log.lost_copies(broker, record, before))
         for text in lost:
@@ -96,7 +97,7 @@ def _ring(broker: Broker, record: records.Queue, before: records.Queue) -> None:
         broker.events.promotions_incomplete += bool(lost)
 
 
-def _news(broker: Broker, record: records.Queue, before: records.Queue) -> Iterator[tuple[str, str]]:
+def _ring_changes(broker: Broker, record: records.Queue, before: records.Queue) -> Iterator[tuple[str, str]]:
     view, old = record.ring, before.ring
     pid = broker.pids.of_replica
     moved, here = view.master != old.master, pid(record, view.master)
@@ -112,19 +113,19 @@ def _news(broker: Broker, record: records.Queue, before: records.Queue) -> Itera
         if name not in old.members:
             yield "info", f"Adding mirror on node {name}: {pid(record, name)}"
         elif name in view.in_sync and name not in old.in_sync:
-            yield "info", f"Synchronising: {name} has everything"
+            yield "info", f"Synchronising: {name} has all messages"
         elif name in old.in_sync and name not in view.in_sync:
-            yield "warning", f"the mirror on node {name} is not synchronised any more"
+            yield "warning", f"the mirror on node {name} is no longer synchronised"
 
 
 def _node(broker: Broker, record: records.Node, before: records.Node | None) -> None:
     journal_log.follow_node(broker, record, before)
     if record.name == broker.settings.name:
         return
-    was = before is not None and before.running
-    if record.running and not was:
+    was_running = before is not None and before.running
+    if record.running and not was_running:
         broker.log_entries.add("info", DEFAULT, f"rabbit on node {record.name} up", peer=record.name)
-    elif was and not record.running:
+    elif was_running and not record.running:
         facts = {"peer": record.name, "in_good_order": record.shutdown}
         broker.log_entries.add("info", DEFAULT, f"rabbit on node {record.name} down", **facts)
     if record.maintenance and before is not None and not before.maintenance:

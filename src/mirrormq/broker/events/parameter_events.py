@@ -1,4 +1,4 @@
-"""The events of policies and parameters, and of what RabbitMQ keeps among its parameters."""
+"""Events of policies and parameters, and of objects that RabbitMQ stores as parameters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Event = tuple[str, Facts]
 
 OPERATOR_POLICY = "operator_policy"
-"""The component that operator policies are parameters of."""
+"""Component under which operator policies are parameters."""
 
 
 def policy_events(broker: Broker, change: Change, actor: str, ends: bool) -> Iterator[Event]:
@@ -49,13 +49,15 @@ def _of_queue(vhost: str, name: str, actor: str) -> Facts:
 
 
 def _governed(broker: Broker, change: Change) -> Iterator[str]:
-    """The queues whose policy this is, or was until now."""
+    """Yield the queues whose policy this is, or was until now."""
     record: Any = change.record
     state = broker.metadata.state
     table: dict[Any, Any] = (
         state.operator_policies if isinstance(record, r.OperatorPolicy) else state.policies
     )
-    others = [found for found in table.values() if found.vhost == record.vhost and found.name != record.name]
+    others = [
+        policy for policy in table.values() if policy.vhost == record.vhost and policy.name != record.name
+    ]
     versions = [record] if isinstance(change, Deleted) else [record, change.before]
     for name in state.queues_of(record.vhost):
         if any(version is not None and governs(version, others, name, "queues") for version in versions):

@@ -1,1 +1,1 @@
-"""What is asked of a node about its queues: ranges, takes, leases, and what jobs report."""
+"""Requests of external readers: range reads, takes, leases, sink batches and job reports."""

@@ -1,8 +1,8 @@
-"""What jobs outside the broker say about themselves, for people who look at the cluster.
+"""Job reports: state of external jobs, shown to operators of the cluster.
 
-A job's last word is a record of the metadata (`metadata.job_commands`): every node shows it, and it outlives
-the node that was told. Whoever may connect to a vhost may report there; what is reported under one name
-is one user's, so that nobody speaks for another.
+A job's last report is a metadata record (`metadata.job_commands`): every node shows it, and it survives
+the node that received it. A user who may connect to a vhost may report there. One job name belongs to one
+user, so that no user can report for another.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from mirrormq.metadata.state import MetadataState
 
 SILENT = "silent"
-"""How a job is shown that has not ended and says nothing."""
+"""Shown state of a running job that has stopped reporting."""
 
 _rows = msgspec.json.Decoder(list[dict[str, bool | int | float | str | None]])
 
 
 class JobReports:
-    """The ear of one node."""
+    """Receiver of job reports on one node."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
     def reported(self, channel: Channel, values: RequestValues, answered: Answered) -> None:
-        """A client speaks for a job."""
+        """Store the report of a client about a job."""
         job = self._read(channel, values)
         before = self._broker.metadata.state.jobs.get(job.key)
         if before is not None and before.user != job.user and "administrator" not in channel.user.tags:
@@ -67,17 +67,17 @@ class JobReports:
         )  # fmt: skip
 
 
-# -- for people -------------------------------------------------------------------------------------
+# -- listings -----------------------------------------------------------------------------------
 
 
 def jobs_of(state: MetadataState, vhosts: Collection[str]) -> list[records.Job]:
-    """The jobs of some vhosts, the one that spoke last first."""
-    found = [job for job in state.jobs.values() if job.vhost in vhosts]
-    return sorted(found, key=lambda job: (-job.reported_ms, job.vhost, job.name))
+    """Return the jobs of some vhosts, the most recent report first."""
+    jobs = [job for job in state.jobs.values() if job.vhost in vhosts]
+    return sorted(jobs, key=lambda job: (-job.reported_ms, job.vhost, job.name))
 
 
 def job_row(job: records.Job, now_ms: int) -> dict[str, Any]:
-    """A job as operators see it, without its table."""
+    """Return a job as operators see it, without its table."""
     age_ms = max(0, now_ms - job.reported_ms)
     silent = job.state == range_protocol.RUNNING and age_ms >= range_limits.JOB_SILENT_MS
     return {
@@ -96,16 +96,16 @@ def job_row(job: records.Job, now_ms: int) -> dict[str, Any]:
 
 
 def job_table(job: records.Job) -> list[dict[str, Any]]:
-    """The rows that came with a job's last word."""
+    """Return the rows of a job's last report."""
     return list(_rows.decode(job.table)) if job.table else []
 
 
-# -- what may be said ---------------------------------------------------------------------------------
+# -- validation ---------------------------------------------------------------------------------
 
 
 def _too_soon(job: records.Job, before: records.Job) -> bool:
-    runs_on = before.state == job.state == range_protocol.RUNNING
-    return runs_on and 0 <= job.reported_ms - before.reported_ms < range_limits.JOB_REPORT_INTERVAL_MS
+    still_running = before.state == job.state == range_protocol.RUNNING
+    return still_running and 0 <= job.reported_ms - before.reported_ms < range_limits.JOB_REPORT_INTERVAL_MS
 
 
 def _name(values: RequestValues, header: str) -> str:

@@ -1,18 +1,19 @@
-"""Leases of queues whose master this node is: taken, settled, given up, and kept across masters.
+"""Lease manager: takes, settles and releases leases of this node's queues, and keeps them across masters.
 
-A lease is a record of the metadata (`metadata.lease_commands`), so every node knows it. What the master adds
-is the messages themselves. A take goes like this:
+A lease is a metadata record (`metadata.lease_commands`), so every node knows it. The master adds the
+messages themselves. A take has three steps:
 
-    1.  messages leave what is ready, some thousand in each turn of the loop
-    2.  the queue says that they are safe: on every disk that counts
-    3.  the record is proposed; when it is applied they belong to the lease, and the client is answered
+    1.  messages leave the ready ones, some thousand in each turn of the loop
+    2.  the queue reports that they are safe: on the disk of every synchronised mirror
+    3.  the record is proposed; once applied, the messages belong to the lease, and the client gets its reply
 
-If the master dies before 3, nothing has happened: to the next master they are ready. If it dies after, the
-next master reads the record before it serves anybody, and sets the same messages aside (`begin`). A client
-that did not get its answer asks again with the same number and finds the take in the record.
+If the master fails before step 3, nothing has happened: for the next master the messages are ready. If it
+fails afterwards, the next master reads the record before it serves clients, and sets the same messages
+aside (`begin`). A client without a reply repeats the request with the same number and finds the take in
+the record.
 
-Settling is the same the other way round: first the record says so, then the queue forgets the messages, and
-when every disk has heard of that the record forgets them too.
+Settling works the other way round. First the record marks the messages as settled, then the queue removes
+them. When every disk has removed them, the record forgets them too.
 """
 
 from __future__ import annotations
@@ -44,25 +45,25 @@ if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
     from mirrormq.channels.channel import Channel
 
-LOOK_AGAIN_MS = 1_000
-"""How often a take that is under way is looked after: its queue may have gone to another master."""
+RECHECK_MS = 1_000
+"""Milliseconds between two checks of a take in progress: its queue may have got another master."""
 
 
 class LeaseManager:
-    """Of one node."""
+    """Leases of all queues whose master is this node."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._taking: dict[records.LeaseKey, LeaseTaking] = {}
         self._leasing: deque[LeaseTaking] = deque()
-        """Those that still collect messages."""
+        """Takes that still collect messages."""
         self._used_ms: dict[records.LeaseKey, int] = {}
-        """When each lease was last used; those of this node's queues."""
+        """Time of the last use of each lease of this node's queues."""
         self._owners = LeaseOwners(broker.clock)
         self.awake = False
         self.deleted = False
 
-    # -- questions ------------------------------------------------------------------------------
+    # -- requests -------------------------------------------------------------------------------
 
     def asked(
         self,
@@ -72,12 +73,12 @@ class LeaseManager:
         answered: Answered,
         refused: Refused,
     ) -> None:
-        """A question about leases of a queue of this node."""
+        """Process a request about leases of a queue of this node."""
         values = range_request.values()
         ask = values.text("ask")
         if ask == range_protocol.LEASES:
-            found = self._broker.metadata.state.leases_of(record.queue_id)
-            answered(self._list([lease for lease in found if not lease.ended]))
+            leases = self._broker.metadata.state.leases_of(record.queue_id)
+            answered(self._list([lease for lease in leases if not lease.ended]))
             return
         name = values.text("lease")
         if not 0 < len(name.encode("utf-8", "surrogateescape")) <= range_limits.LEASE_NAME_BYTES_MAX:
@@ -110,11 +111,15 @@ class LeaseManager:
         return lease
 
     def listed(self, channel: Channel) -> RangeReply:
-        """All leases of the client's vhost whose queues it may read."""
+        """Return all leases of the client's vhost whose queues it may read."""
         vhost, may = channel.vhost.name, channel.broker.permissions.check
         leases = [lease for lease in self._broker.metadata.state.leases.values() if not lease.ended]
         return self._list(
-            [one for one in leases if one.vhost == vhost and may(channel.user.name, vhost, one.queue, "read")]
+            [
+                lease
+                for lease in leases
+                if lease.vhost == vhost and may(channel.user.name, vhost, lease.queue, "read")
+            ]
         )
 
     def _list(self, leases: list[records.Lease]) -> RangeReply:
@@ -122,10 +127,10 @@ class LeaseManager:
         return reply({}, range_protocol.leases_answer(entries))
 
     def last_used_ms(self, lease: records.Lease) -> int | None:
-        """When it was last used; None if another node knows."""
+        """Return the time of the last use; None if only another node knows it."""
         return self._used_ms.get(lease.key)
 
-    # -- taking ---------------------------------------------------------------------------------
+    # -- takes ----------------------------------------------------------------------------------
 
     def _take(
         self, record: records.Queue, queue: Queue, name: str, range_request: RangeRequest, answered: Answered,
@@ -137,22 +142,23 @@ class LeaseManager:
         lease = self._broker.metadata.state.leases.get(key)
         if lease is not None and not lease.ended:
             self._use(lease)
+            # A repeated take must return the same messages, also from a new master.
             if number <= lease.number:
-                answered(_again(lease, number))
+                answered(_repeated_take(lease, number))
                 return
         taking = self._taking.get(key)
         if taking is not None and taking.queue is not queue:
-            self._ask_again(taking)
+            self._redirect(taking)
             taking = self._taking.get(key)
         if taking is not None and taking.number != number:
-            raise PreconditionFailed(f"take {taking.number} of lease '{name}' is under way")
+            raise PreconditionFailed(f"take {taking.number} of lease '{name}' is in progress")
         if taking is None:
             self._check_limits(record, name, lease)
             taking = LeaseTaking(record, queue, name, range_request)
             self._taking[key] = taking
             self._leasing.append(taking)
             self._broker.wake(self)
-            self._look_after(taking)
+            self._watch_master(taking)
         taking.waiting.append((answered, refused))
 
     def _check_limits(self, record: records.Queue, name: str, lease: records.Lease | None) -> None:
@@ -164,27 +170,27 @@ class LeaseManager:
             len(lease.takes) >= range_limits.TAKES_PER_LEASE_MAX
             or spans_held(lease) + range_limits.SPANS_PER_TAKE > range_limits.LEASE_SPANS_MAX
         ):
-            raise PreconditionFailed(f"lease '{name}' holds as much as it may: settle some of it first")
+            raise PreconditionFailed(f"lease '{name}' is at its limit: settle some of its messages first")
 
     def pump(self) -> bool:
-        """Collect messages for the take whose turn it is."""
+        """Collect messages for the next take in turn."""
         if self._leasing:
             taking = self._leasing.popleft()
             if taking.queue.deleted:
-                self._ask_again(taking)
+                self._redirect(taking)
             elif not taking.collect():
                 self._leasing.append(taking)
             elif not taking.count:
-                self._over(taking)
+                self._finish(taking)
                 taking.answer(_taken(records.LeaseTake(taking.number, b"", 0, 0)))
             else:
                 taking.queue.when_safe(lambda: self._propose(taking))
         return bool(self._leasing)
 
     def _propose(self, taking: LeaseTaking) -> None:
-        """The messages are safe."""
+        """Propose the lease record after the queue reported the messages as safe."""
         if taking.queue.deleted:
-            self._ask_again(taking)
+            self._redirect(taking)
             return
         broker = self._broker
         queue = broker.metadata.state.queues.get(taking.record.key)
@@ -193,27 +199,28 @@ class LeaseManager:
         broker.write(command, taking.range_request.user, lambda: self._proposed(taking))
 
     def _proposed(self, taking: LeaseTaking) -> None:
-        """The record is applied, or refused."""
-        self._over(taking)
+        """Reply after the record was applied; return the messages if it was refused."""
+        self._finish(taking)
         lease = self._broker.metadata.state.leases.get(taking.key)
-        found = [] if lease is None else [take for take in lease.takes if take.number == taking.number]
-        if lease is not None and found:
+        takes = [] if lease is None else [take for take in lease.takes if take.number == taking.number]
+        if lease is not None and takes:
             self._use(lease)
-            taking.answer(_taken(found[0]))
+            taking.answer(_taken(takes[0]))
             return
+        # The record was refused: the messages are ready again.
         if not taking.queue.deleted:
             taking.queue.return_leased(taking.spans)
-        self._ask_again(taking)
+        self._redirect(taking)
 
-    def _over(self, taking: LeaseTaking) -> None:
+    def _finish(self, taking: LeaseTaking) -> None:
         if self._taking.get(taking.key) is taking:
             del self._taking[taking.key]
         if taking.key not in self._broker.metadata.state.leases:
             self._owners.forget(taking.key)
 
-    def _ask_again(self, taking: LeaseTaking) -> None:
-        """It came to nothing here: whoever stands for the queue now may know."""
-        self._over(taking)
+    def _redirect(self, taking: LeaseTaking) -> None:
+        """Pass a take that cannot complete here on to the queue's successor, or refuse it."""
+        self._finish(taking)
         queue = taking.queue
         if queue.deleted and queue.successor is not None:
             for answered, refused in taking.take_waiting():
@@ -221,35 +228,37 @@ class LeaseManager:
         else:
             taking.refuse(
                 NotFound(
-                    f"queue '{queue.name}' in vhost '{queue.vhost}' has another master; ask again",
+                    f"queue '{queue.name}' in vhost '{queue.vhost}' has another master; repeat the request",
                     reason=error_reasons.TRY_AGAIN,
                 )
             )
 
-    def _look_after(self, taking: LeaseTaking) -> None:
-        """A take whose queue has gone to another master while it waited is asked for there."""
+    def _watch_master(self, taking: LeaseTaking) -> None:
+        """Check regularly whether the queue of a waiting take got another master, and redirect the take
+        there."""
 
-        def look() -> None:
+        def check() -> None:
             if self._taking.get(taking.key) is taking:
                 if taking.queue.deleted:
-                    self._ask_again(taking)
+                    self._redirect(taking)
                 else:
-                    self._look_after(taking)
+                    self._watch_master(taking)
 
         clock = self._broker.clock
-        clock.at(clock.now_ms + LOOK_AGAIN_MS, look)
+        clock.at(clock.now_ms + RECHECK_MS, check)
 
-    # -- settling and giving up -----------------------------------------------------------------
+    # -- settle and release ---------------------------------------------------------------------
 
     def _settle(self, lease: records.Lease, values: RequestValues, user: str, answered: Answered) -> None:
         if not values.has("number") and not values.has("to"):
             raise PreconditionFailed("a settle needs the header 'number' or 'to'")
         number, to = values.number("number", NUMBER_MAX), values.number("to", NUMBER_MAX)
         takes = [take.spans for take in lease.takes if take.number <= number]
+        # After a fork both sides may have used this take number, for different messages.
         if takes and values.has("digest") and digest(takes) != values.number("digest"):
             raise PreconditionFailed(
-                f"lease '{lease.name}' has other messages up to take {number}: another side of a partition's;"
-                " release it, and they return to the queue",
+                f"lease '{lease.name}' has other messages up to take {number}, from another side of"
+                " a partition; release it, and they return to the queue",
                 reason=error_reasons.OTHER_MESSAGES,
             )
         count = sum([count_of(below(unpack(held), to)) for held in takes])
@@ -263,8 +272,8 @@ class LeaseManager:
     def release(
         self, lease: records.Lease, queue: Queue, user: str, answered: Answered, *, since: int = -1
     ) -> None:
-        """Give a lease up. First it is made known that consumers may have seen its messages. With `since`
-        only if it has not taken any after that take."""
+        """Release a lease, after recording that consumers may have seen its messages. With `since`,
+        release it only if no later take exists."""
         held = held_by(lease)
         if held:
             queue.leased_is_delivered(sum(held[-1]) - 1)
@@ -276,20 +285,20 @@ class LeaseManager:
 
         queue.when_safe(end)
 
-    # -- operators ------------------------------------------------------------------------------
+    # -- operator commands ----------------------------------------------------------------------
 
     def rows(self, vhost: str, *, masterless: bool = False) -> list[dict[str, Any]]:
-        """The leases of this node's queues, or of those that nobody is master of."""
+        """Return the leases of this node's queues, or with `masterless` those of queues without a master."""
         state = self._broker.metadata.state
-        found = [lease for lease in state.leases.values() if lease.vhost == vhost and not lease.ended]
+        leases = [lease for lease in state.leases.values() if lease.vhost == vhost and not lease.ended]
         if masterless:
-            chosen = [lease for lease in found if state.queues[lease.vhost, lease.queue].waits_for]
+            selected = [lease for lease in leases if state.queues[lease.vhost, lease.queue].waits_for]
         else:
-            chosen = [lease for lease in found if self._queue(lease) is not None]
-        return [lease_row(lease, self.last_used_ms(lease)) for lease in chosen]
+            selected = [lease for lease in leases if self._queue(lease) is not None]
+        return [lease_row(lease, self.last_used_ms(lease)) for lease in selected]
 
     def release_now(self, vhost: str, queue: str, name: str) -> int | None:
-        """Give a lease up at once; says how many messages it had, None if there is no such lease."""
+        """Release a lease at once. Return the number of its messages; None if the lease does not exist."""
         metadata = self._broker.metadata
         record = metadata.state.queues.get((vhost, queue))
         lease = None if record is None else metadata.state.leases.get((record.queue_id, name))
@@ -301,14 +310,15 @@ class LeaseManager:
         metadata.write(commands.EndLease(lease.queue_id, lease.name))
         return count_of(held)
 
-    # -- following the metadata -----------------------------------------------------------------
+    # -- metadata changes -----------------------------------------------------------------------
 
     def begin(self, record: records.Queue, queue: Queue) -> None:
-        """This node has become master: set aside what is leased before anybody is served."""
+        """Set leased messages aside after this node became master, before it serves clients."""
         for lease in self._broker.metadata.state.leases_of(record.queue_id):
             held, settled = held_by(lease), unpack(lease.settled)
             backing = queue.backing
-            highest = max([sum(one) for one in (*held, *settled)], default=0)
+            # The sequences of a lease are used, even if this copy has lost the messages.
+            highest = max([sum(span) for span in (*held, *settled)], default=0)
             backing.next_sequence = max(backing.next_sequence, highest)
             backing.lease_exact(held)
             if settled:
@@ -317,7 +327,7 @@ class LeaseManager:
             self._use(lease)
 
     def follow(self, change: Change) -> None:
-        """A lease has changed."""
+        """Apply a change of a lease to its queue."""
         after = change.record
         assert isinstance(after, records.Lease)
         queue = self._queue(after)
@@ -336,25 +346,25 @@ class LeaseManager:
                 self._forget(queue, after, settled)
 
     def _queue(self, lease: records.Lease) -> Queue | None:
-        """The lease's queue, if this node is its master."""
+        """Return the lease's queue, if this node is its master."""
         key = self._broker.metadata.state.queue_keys.get(lease.queue_id)
         vhost = self._broker.vhosts.get(lease.vhost)
         return None if key is None or vhost is None else vhost.local_queue(lease.queue)
 
     def _forget(self, queue: Queue, lease: records.Lease, settled: list[Span]) -> None:
-        """Rid the queue of what is settled, and then the record."""
+        """Remove settled messages from the queue, and afterwards from the record."""
         queue.settle_leased(settled)
         if queue.settings.durable:
             self._broker.journal.want_sync()
         command = commands.ForgetSettled(lease.queue_id, lease.name, pack(settled))
 
-        def gone() -> None:
+        def forget_settled() -> None:
             if not queue.deleted:
                 self._broker.metadata.write(command)
 
-        queue.when_safe(gone)
+        queue.when_safe(forget_settled)
 
-    # -- idleness -------------------------------------------------------------------------------
+    # -- idle leases ----------------------------------------------------------------------------
 
     def _use(self, lease: records.Lease) -> None:
         is_new = lease.key not in self._used_ms
@@ -363,10 +373,10 @@ class LeaseManager:
             self._watch(lease.key, lease.idle_ms)
 
     def _watch(self, key: records.LeaseKey, idle_ms: int) -> None:
-        self._broker.clock.at(self._used_ms[key] + idle_ms, lambda: self._look(key))
+        self._broker.clock.at(self._used_ms[key] + idle_ms, lambda: self._release_if_idle(key))
 
-    def _look(self, key: records.LeaseKey) -> None:
-        """Has the lease lain unused for too long?"""
+    def _release_if_idle(self, key: records.LeaseKey) -> None:
+        """Release the lease if it was unused for too long."""
         lease = self._broker.metadata.state.leases.get(key)
         queue = None if lease is None else self._queue(lease)
         if lease is None or queue is None or key not in self._used_ms:
@@ -374,18 +384,19 @@ class LeaseManager:
             return
         if self._broker.clock.now_ms - self._used_ms[key] >= lease.idle_ms and key not in self._taking:
             self._used_ms[key] = self._broker.clock.now_ms
+            # `since`: a take that is agreed on before the release keeps the lease alive.
             self.release(lease, queue, lease.user, lambda given: None, since=lease.number)
         if key in self._used_ms:
-            self._watch(key, max(lease.idle_ms, LOOK_AGAIN_MS))
+            self._watch(key, max(lease.idle_ms, RECHECK_MS))
 
 
-def _again(lease: records.Lease, number: int) -> RangeReply:
-    """The answer to a take that there was before."""
+def _repeated_take(lease: records.Lease, number: int) -> RangeReply:
+    """Return the reply to a repeated take."""
     for take in lease.takes:
         if take.number == number:
             return _taken(take)
     raise PreconditionFailed(
-        f"take {number} of lease '{lease.name}' is over; the last was {lease.number}",
+        f"take {number} of lease '{lease.name}' is settled; the last take was {lease.number}",
         reason=error_reasons.TAKE_SETTLED,
     )
 

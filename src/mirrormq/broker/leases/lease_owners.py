@@ -1,4 +1,4 @@
-"""Owners of leases: one client at a time, and the news that a lease has ended with messages unsettled."""
+"""Lease owners: one client per lease at a time, and refusals after a lease ended with unsettled messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LeaseOwners:
-    """The client that uses each lease of this node's queues. A new master learns them from their requests."""
+    """Client that uses each lease of this node's queues. A new master learns them from their requests."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -24,7 +24,8 @@ class LeaseOwners:
     def check(self, key: records.LeaseKey, values: RequestValues, used_ms: int | None, *, busy: bool) -> None:
         """Refuse a second owner while the first one uses the lease: each would get the other's takes.
 
-        `used_ms` is when the lease was last used, None if it does not exist; `busy`: a take is under way.
+        `used_ms` is the time of the lease's last use, None if it does not exist; `busy` means that a take
+        is in progress.
         """
         if not values.has("owner"):
             return
@@ -38,13 +39,13 @@ class LeaseOwners:
             self._owners[key] = owner
 
     def forget(self, key: records.LeaseKey) -> None:
-        """The lease has ended, or its first take found nothing."""
+        """Forget the owner of a lease that has ended, or whose first take found nothing."""
         self._owners.pop(key, None)
 
 
 def holds_nothing(state: MetadataState, record: records.Queue, name: str, values: RequestValues) -> bool:
-    """Has the lease ended with nothing left to settle? If messages were left they are in the queue again, and
-    the client, which has dealt with them, must be told."""
+    """Return whether the lease has ended with nothing left to settle. Raise NotFound if messages were
+    left: they are in the queue again, and the client, which has processed them, must be told."""
     lease = state.leases.get((record.queue_id, name))
     if lease is not None and not lease.ended:
         return False

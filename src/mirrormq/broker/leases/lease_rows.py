@@ -1,4 +1,4 @@
-"""A lease as lists show it."""
+"""Leases in listings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mirrormq.ranges.spans import count_of, unpack
 
 
 def lease_entry(lease: Lease, used_ms: int | None) -> range_protocol.LeaseEntry:
-    """What `leases`, `list_leases` and the HTTP API tell of it."""
+    """Return a lease as `leases`, `list_leases` and the HTTP API show it."""
     held = held_by(lease)
     first, end = (held[0][0], sum(held[-1])) if held else (0, 0)
     return range_protocol.LeaseEntry(
@@ -22,7 +22,7 @@ def lease_entry(lease: Lease, used_ms: int | None) -> range_protocol.LeaseEntry:
 
 
 def lease_row(lease: Lease, used_ms: int | None) -> dict[str, Any]:
-    """As operators see it."""
+    """Return a lease as operators see it."""
     entry = lease_entry(lease, used_ms)
     return {
         "vhost": entry.vhost,

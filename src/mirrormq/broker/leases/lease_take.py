@@ -1,4 +1,4 @@
-"""One take of a lease, from the first message that is set aside to the answer."""
+"""Take of a lease, from the first message set aside to the reply."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mirrormq.ranges.spans import Span, count_of, joined, pack
 
 
 class LeaseTaking:
-    """Collects messages until it has as many as were asked for, or there are no more."""
+    """Collects messages until it has the requested number, or the queue has no more."""
 
     def __init__(self, record: records.Queue, queue: Queue, lease: str, range_request: RangeRequest) -> None:
         values = range_request.values()
@@ -33,27 +33,27 @@ class LeaseTaking:
 
     @property
     def key(self) -> records.LeaseKey:
-        """Whose take it is."""
+        """Key of the lease."""
         return (self.record.queue_id, self.lease)
 
     def collect(self) -> bool:
-        """Set some messages aside; True if that is all."""
+        """Set some messages aside. Return True if the take is complete."""
         backing = self.queue.backing
         before = backing.unacked_bytes
         room = self._limit_bytes - self._size_bytes
-        found = self.queue.lease_out(self._limit - self.count, room, single=not self.count)
+        spans = self.queue.lease_out(self._limit - self.count, room, single=not self.count)
         self._size_bytes += backing.unacked_bytes - before
-        self.count += count_of(found)
-        self.spans = joined([*self.spans, *found])
+        self.count += count_of(spans)
+        self.spans = joined([*self.spans, *spans])
         return (
-            not found
+            not spans
             or self.count >= self._limit
             or self._size_bytes >= self._limit_bytes
             or len(self.spans) >= range_limits.SPANS_PER_TAKE
         )
 
     def command(self, epoch: int, node: str, incarnation: int) -> commands.TakeMessages:
-        """What the metadata should agree on."""
+        """Return the metadata command that records the take."""
         take = records.LeaseTake(self.number, pack(self.spans), self.count, self._size_bytes)
         return commands.TakeMessages(
             self.record.queue_id,
@@ -67,16 +67,16 @@ class LeaseTaking:
         )
 
     def take_waiting(self) -> list[tuple[Answered, Refused]]:
-        """Those who wait for the answer; they will get it from somebody else."""
+        """Return and remove the waiting requests; the caller passes them on."""
         waiting, self.waiting = self.waiting, []
         return waiting
 
     def answer(self, given: RangeReply) -> None:
-        """The answer, for all who wait."""
+        """Reply to all waiting requests."""
         for answered, _ in self.take_waiting():
             answered(given)
 
     def refuse(self, error: AmqpError) -> None:
-        """It came to nothing."""
+        """Refuse all waiting requests."""
         for _, refused in self.take_waiting():
             refused(error)

@@ -1,9 +1,9 @@
-"""Range reads under way: a slice of one of them in each turn of the loop.
+"""Range reads in progress: one slice of one read in each turn of the loop.
 
-A read at full speed would like the whole processor, and publishers and consumers of the same node would
-notice. So a read is done in slices, one in a turn of the loop, and each reader has its turn. On an idle node
-turn follows turn, and a read is as fast as the disk and the columns are. While queues have something to do,
-all reads together have a small share of the time and the rest of it they rest.
+A read at full speed would occupy the whole processor and delay publishers and consumers of the node. A
+read is therefore done in slices, one per turn of the loop, and readers take turns. On an idle node turn
+follows turn, and a read is as fast as the disk and the columns permit. While queues are busy, all reads
+together get a small share of the time and pause for the rest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class RangeRead:
-    """One answer in the making."""
+    """One range read with its partial reply."""
 
     def __init__(
         self, source: RangeSource, part: RangePart, wanted: list[Span], limit_bytes: int, answered: Answered,
@@ -40,19 +40,21 @@ class RangeRead:
         self._columns = ColumnBuilder()
 
     def go_on(self, rows: int, size_bytes: int) -> bool:
-        """Read a slice; True if that was all, and it is answered."""
+        """Read a slice. Return True if the read is complete and the reply was sent."""
         if not self._source.alive():
-            self.refused(NotFound("the queue has another master now; ask again", reason=TRY_AGAIN))
+            self.refused(NotFound("the queue has another master; repeat the request", reason=TRY_AGAIN))
             return True
         columns = self._columns
         rows = min(rows, range_limits.READ_ROWS_MAX - columns.rows)
         room_bytes = self._limit_bytes - columns.size_bytes
         if self._wanted:
-            found = read_slice(self._source, self._wanted, rows, min(room_bytes, size_bytes))
-            if columns.rows and found.size_bytes > room_bytes:
+            read = read_slice(self._source, self._wanted, rows, min(room_bytes, size_bytes))
+            # A message too large for the rest of this reply waits for the next one. A reply has one message
+            # at least.
+            if columns.rows and read.size_bytes > room_bytes:
                 return self._answer(self._wanted[0][0])
-            columns.add(found)
-            self._wanted = within(self._wanted, found.next, self._part.to)
+            columns.add(read)
+            self._wanted = within(self._wanted, read.next, self._part.to)
         if not self._wanted:
             return self._answer(self._part.to)
         if columns.size_bytes >= self._limit_bytes or columns.rows >= range_limits.READ_ROWS_MAX:
@@ -66,12 +68,12 @@ class RangeRead:
 
 
 class RangeReads:
-    """All of a node's reads, in turn."""
+    """All range reads of a node, in turn."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._reads: dict[Hashable, deque[RangeRead]] = {}
-        """By reader, whose turn it is first."""
+        """Reads by reader; the first reader's turn is next."""
         self.awake = False
         self.deleted = False
         self._resting = False
@@ -88,24 +90,24 @@ class RangeReads:
         refused: Refused,
         limit_bytes: int,
     ) -> None:
-        """A reader wants a part of a range."""
+        """Start the read of a part of a range."""
         first, to = values.number("from"), values.number("to")
         if to < first:
-            raise PreconditionFailed(f"a range from {first} to {to} has no beginning")
+            raise PreconditionFailed(f"invalid range: it ends at {to}, before its start at {first}")
         wanted = within(values.spans(), first, to)
-        asked = values.number("limit_bytes", limit_bytes) or limit_bytes
+        requested_bytes = values.number("limit_bytes", limit_bytes) or limit_bytes
         part = RangePart(first, first, to)
-        read = RangeRead(source, part, wanted, min(asked, limit_bytes), answered, refused)
+        read = RangeRead(source, part, wanted, min(requested_bytes, limit_bytes), answered, refused)
         self._reads.setdefault(reader, deque()).append(read)
         if not self._resting:
             self._broker.wake(self)
 
     def forget(self, reader: Hashable) -> None:
-        """A reader that is gone wants no answers."""
+        """Discard the reads of a reader that is gone."""
         self._reads.pop(reader, None)
 
     def pump(self) -> bool:
-        """A slice for the reader whose turn it is."""
+        """Read a slice for the next reader in turn."""
         if not self._reads:
             return False
         rows, size_bytes = range_limits.SLICE_ROWS, range_limits.SLICE_BYTES
@@ -124,8 +126,9 @@ class RangeReads:
         return bool(self._reads)
 
     def _is_busy(self) -> bool:
-        """Has anybody else had something to do since the last time, or a moment ago?"""
+        """Return whether other work was done since the last slice, or a moment ago."""
         broker = self._broker
+        # One of the pumps since the last slice was this object's own.
         others, self._pumped = broker.pumped - self._pumped - 1, broker.pumped
         if others > 0:
             self._busy_until_ms = broker.clock.now_ms + range_limits.BUSY_MS

@@ -1,11 +1,11 @@
-"""Questions about ranges and leases: from the message that asks to the direct reply that answers.
+"""Requests about ranges and leases: from the client's message to the direct reply.
 
-    a channel of this node     `asked`: checks rights, finds who can answer, sends the answer to the client
-    a queue of this node       `handle_range_request`: answers, for clients of this node or of any other
+    a channel of this node     `asked`: checks permissions, finds the replying node, sends the reply
+    a queue of this node       `handle_range_request`: replies, for clients of this node or of any other
 
-Most is the master's business, wherever it is. A read needs only a complete copy, so a mirror on the client's
-node answers it from its own journal if it has come as far as the range goes; that is what spreads the
-readers of one queue over its nodes.
+The master processes most requests, wherever it is. A read requires only a complete copy: a mirror on the
+client's node serves it from its own journal if it has all messages of the range. This spreads the readers
+of one queue over its nodes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class PendingReply:
-    """One question of one client, until it is answered."""
+    """One request of one client, until its reply."""
 
     def __init__(self, channel: Channel, reply_name: str, correlation_id: str | None) -> None:
         self._channel = channel
@@ -54,11 +54,11 @@ class PendingReply:
         self._correlation_id = correlation_id
 
     def answered(self, given: RangeReply) -> None:
-        """A good answer."""
+        """Send a successful reply."""
         self._send(range_protocol.OK, decode_table(given.headers, 0)[0], given.body)
 
     def refused(self, error: AmqpError) -> None:
-        """The answer is an error; the channel lives."""
+        """Send an error as reply; the channel stays open."""
         reason = error.reason or error_reasons.BY_CODE.get(error.code, error_reasons.INTERNAL_ERROR)
         headers = table_of({"code": error.code, "text": error.text, "reason": reason})
         self._send(range_protocol.ERROR, headers, b"")
@@ -74,7 +74,7 @@ class PendingReply:
 
 
 class RangeRequestHandler:
-    """Everything that is asked on this node."""
+    """Handler of all requests on this node."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -83,60 +83,60 @@ class RangeRequestHandler:
         self.jobs = JobReports(broker)
         self.batches = SinkBatches(broker)
         self._reading: dict[Connection, int] = {}
-        """How many reads of each client are not answered yet."""
+        """Number of unanswered reads of each client."""
 
     # -- clients --------------------------------------------------------------------------------
 
     def asked(self, channel: Channel, contents: list[bytes]) -> None:
-        """Questions of a client of this node."""
+        """Process requests of a client of this node."""
         for content in contents:
             properties = decode_properties(properties_of(content), 0)
             name = properties.reply_to or ""
             if not name.startswith(direct_reply_to.PREFIX):
                 raise PreconditionFailed(
-                    f"a question about ranges needs the reply_to '{range_protocol.REPLY_QUEUE}'"
+                    f"a request about ranges needs the reply_to '{range_protocol.REPLY_QUEUE}'"
                 )
-            talk = PendingReply(channel, name, properties.correlation_id)
+            pending = PendingReply(channel, name, properties.correlation_id)
             headers = encode_table(properties.headers or {})
             range_request = RangeRequest(headers, body_of(content), channel.user.name)
             try:
-                self._ask(channel, range_request, talk)
+                self._dispatch(channel, range_request, pending)
             except AmqpError as error:
-                talk.refused(error)
+                pending.refused(error)
 
-    def _ask(self, channel: Channel, range_request: RangeRequest, talk: PendingReply) -> None:
+    def _dispatch(self, channel: Channel, range_request: RangeRequest, pending: PendingReply) -> None:
         values = range_request.values()
         ask = values.text("ask")
         if ask not in range_protocol.ASKS:
-            raise PreconditionFailed(
-                f"there is no question '{ask}'; there is {', '.join(range_protocol.ASKS)}"
-            )
+            raise PreconditionFailed(f"unknown request '{ask}'; known are {', '.join(range_protocol.ASKS)}")
         if ask == range_protocol.LEASES and not values.has("queue"):
-            talk.answered(self.leases.listed(channel))
+            pending.answered(self.leases.listed(channel))
             return
         if ask == range_protocol.REPORT:
-            self.jobs.reported(channel, values, talk.answered)
+            self.jobs.reported(channel, values, pending.answered)
             return
         if ask == range_protocol.BATCH:
-            self.batches.begin(channel, values, talk.answered, talk.refused)
+            self.batches.begin(channel, values, pending.answered, pending.refused)
             return
         if ask == range_protocol.QUEUES:
-            talk.answered(self._queues(channel))
+            pending.answered(self._queues(channel))
             return
         name = values.text("queue")
         channel.check_permission("queue", name, "read")
         queue = channel.vhost.accessible_queue(name, channel.connection)
         if ask == range_protocol.READ:
-            self._read(channel, queue, range_request, values, talk)
+            self._read(channel, queue, range_request, values, pending)
         else:
-            queue.handle_range_request(range_request, talk.answered, talk.refused, channel.connection)
+            queue.handle_range_request(range_request, pending.answered, pending.refused, channel.connection)
 
     def _queues(self, channel: Channel) -> RangeReply:
-        """The queues that the client may read; those that belong to a connection are nobody else's."""
+        """Return the queues that the client may read, without exclusive ones."""
         vhost, may = channel.vhost.name, channel.broker.permissions.check
-        found = self._broker.metadata.state.queues_of(vhost).values()
+        queues = self._broker.metadata.state.queues_of(vhost).values()
         names = [
-            one.name for one in found if not one.exclusive and may(channel.user.name, vhost, one.name, "read")
+            queue.name
+            for queue in queues
+            if not queue.exclusive and may(channel.user.name, vhost, queue.name, "read")
         ]
         return reply(*range_protocol.queues_answer(self._broker.settings.name, sorted(names)))
 
@@ -146,22 +146,22 @@ class RangeRequestHandler:
         queue: QueueInterface,
         range_request: RangeRequest,
         values: RequestValues,
-        talk: PendingReply,
+        pending: PendingReply,
     ) -> None:
         connection = channel.connection
         count = self._reading.get(connection, 0)
         if count >= range_limits.READS_IN_FLIGHT_MAX:
             most = range_limits.READS_IN_FLIGHT_MAX
-            raise PreconditionFailed(f"a connection may have {most} reads under way at once")
+            raise PreconditionFailed(f"a connection may have {most} reads in progress")
         self._reading[connection] = count + 1
 
         def answered(given: RangeReply) -> None:
             self._read_is_over(connection)
-            talk.answered(given)
+            pending.answered(given)
 
         def refused(error: AmqpError) -> None:
             self._read_is_over(connection)
-            talk.refused(error)
+            pending.refused(error)
 
         try:
             source = self._mirror(channel.vhost, queue, values)
@@ -180,8 +180,8 @@ class RangeRequestHandler:
             self._reading.pop(connection, None)
 
     def _mirror(self, vhost: Vhost, queue: QueueInterface, values: RequestValues) -> RangeSource | None:
-        """The complete copy of a queue that this node has, if it is a mirror and knows of all that is
-        asked for."""
+        """Return the complete copy of a queue on this node, if the node is a mirror and has the whole
+        requested range."""
         record = vhost.find_queue(queue.name)
         replica = None if record is None else self._broker.replica_manager.replicas.get(record.queue_id)
         if record is None or replica is None or replica.copy is None or isinstance(queue, Queue):
@@ -198,7 +198,7 @@ class RangeRequestHandler:
         return mirror_source(copy, self._broker.journal.queue(record.queue_id), complete)
 
     def disconnected(self, connection: Connection) -> None:
-        """A client is gone: nobody waits for its answers."""
+        """Discard the reads of a client that is gone."""
         self._reading.pop(connection, None)
         self.reads.forget(connection)
 
@@ -207,13 +207,13 @@ class RangeRequestHandler:
     def handle_range_request(
         self, queue: Queue, range_request: RangeRequest, answered: Answered, refused: Refused, reader: object
     ) -> None:
-        """A question about a queue whose master this node is."""
+        """Process a request about a queue whose master is this node."""
         try:
-            self._answer(queue, range_request, answered, refused, reader)
+            self._process(queue, range_request, answered, refused, reader)
         except AmqpError as error:
             refused(error)
 
-    def _answer(
+    def _process(
         self, queue: Queue, range_request: RangeRequest, answered: Answered, refused: Refused, reader: object
     ) -> None:
         record = self._broker.metadata.state.queues.get((queue.vhost, queue.name))

@@ -1,8 +1,8 @@
-"""Where the messages of a range come from: the journal, and what is in memory only.
+"""Sources of a range's messages: the journal, and messages that are in memory only.
 
-A master and a mirror keep their messages in the same two places, so both are read alike, a slice at a time.
-What consumers hold is in the range too, because it is in the queue; only what they hold of a queue that is
-neither mirrored nor on disk cannot be shown.
+A master and a mirror store their messages in the same two places, so both are read alike, one slice at a
+time. Messages that consumers hold are in the range too, because they are in the queue. Only unacknowledged
+messages of a queue that is neither mirrored nor on disk cannot be shown.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from mirrormq.storage.queue_store import JournalQueue
 
 
 class RangeSource(NamedTuple):
-    """One copy of a queue."""
+    """Source of messages: one copy of a queue."""
 
     store: JournalQueue
     peek_unstored: Callable[[int, int, int], list[Message]]
-    """Messages in memory only: from, up to, how many."""
+    """Returns messages that are in memory only: from, up to, limit."""
     delivered_up_to: Callable[[], int]
     alive: Callable[[], bool]
-    """Is the copy still what it was?"""
+    """Returns whether the copy is still valid."""
 
 
 def master_source(queue: Queue, store: JournalQueue) -> RangeSource:
-    """The copy of a queue whose master this node is."""
+    """Return the source for a queue whose master is this node."""
 
     def peek_unstored(first: int, end: int, limit: int) -> list[Message]:
-        return queue.backing.peek_unstored(first, end, limit)  # by whoever keeps them then
+        return queue.backing.peek_unstored(first, end, limit)  # the backing queue may change meanwhile
 
     return RangeSource(
         store,
@@ -49,95 +49,97 @@ def master_source(queue: Queue, store: JournalQueue) -> RangeSource:
 
 
 def mirror_source(copy: MirrorCopy, store: JournalQueue, alive: Callable[[], bool]) -> RangeSource:
-    """A mirror's copy."""
+    """Return the source for a mirror's copy."""
     return RangeSource(
         store, copy.peek_unstored, lambda: copy.delivered_up_to, lambda: not store.erased and alive()
     )
 
 
 class RangeSlice(NamedTuple):
-    """Some messages, and where to go on."""
+    """Messages of one slice, and the sequence at which to continue."""
 
     found: GatheredColumns
     redelivered: bytes
-    """For each 1 if it may have been with a consumer, else 0."""
+    """For each message 1 if it may have been delivered to a consumer, else 0."""
     size_bytes: int
-    """Of their bodies."""
+    """Body bytes of the messages."""
     next: int
 
 
 def read_slice(source: RangeSource, wanted: Sequence[Span], rows: int, size_bytes: int) -> RangeSlice:
-    """The first messages with numbers in `wanted`; a single one may be larger than `size_bytes`."""
+    """Return the first messages with sequences in `wanted`. A single message may exceed `size_bytes`."""
     first, end = wanted[0][0], sum(wanted[-1])
-    numbers: list[int] = []
+    sequences: list[int] = []
     memory: dict[int, Message] = {}
     reached = end
     for start, count in wanted:
-        stored = source.store.between(start, start + count, rows - len(numbers))
-        unstored = source.peek_unstored(start, start + count, rows - len(numbers))
-        numbers += stored
+        stored = source.store.between(start, start + count, rows - len(sequences))
+        unstored = source.peek_unstored(start, start + count, rows - len(sequences))
+        sequences += stored
         if unstored:
             memory |= {message.sequence: message for message in unstored}
-            numbers = sorted([*numbers, *(message.sequence for message in unstored)])
-        if len(numbers) >= rows:
-            reached = numbers[rows - 1] + 1
-            del numbers[rows:]
+            sequences = sorted([*sequences, *(message.sequence for message in unstored)])
+        if len(sequences) >= rows:
+            reached = sequences[rows - 1] + 1
+            del sequences[rows:]
             break
-    if memory or not _fit(source, numbers, size_bytes):
-        kept = _first_that_fit(source, numbers, memory, size_bytes)
-        if kept < len(numbers):
-            reached = numbers[kept]
-            del numbers[kept:]
-    found = _gather(source, numbers, memory)
-    flags = _redelivered(found.sequences, memory, source.delivered_up_to())
-    return RangeSlice(found, flags, sum(map(len, found.bodies)), max(reached, first))
+    if memory or not _fit(source, sequences, size_bytes):
+        kept = _first_that_fit(source, sequences, memory, size_bytes)
+        if kept < len(sequences):
+            reached = sequences[kept]
+            del sequences[kept:]
+    columns = _gather(source, sequences, memory)
+    flags = _redelivered(columns.sequences, memory, source.delivered_up_to())
+    return RangeSlice(columns, flags, sum(map(len, columns.bodies)), max(reached, first))
 
 
-def _fit(source: RangeSource, numbers: list[int], size_bytes: int) -> bool:
-    """Is all that is stored from the first to the last of these not too much? Then neither are they."""
-    if not numbers:
+def _fit(source: RangeSource, sequences: list[int], size_bytes: int) -> bool:
+    """Return whether everything stored from the first to the last of these sequences fits; then they fit
+    too."""
+    if not sequences:
         return True
-    return source.store.run_bytes(numbers[0], numbers[-1] - numbers[0] + 1) <= size_bytes
+    return source.store.run_bytes(sequences[0], sequences[-1] - sequences[0] + 1) <= size_bytes
 
 
 def _first_that_fit(
-    source: RangeSource, numbers: list[int], memory: dict[int, Message], size_bytes: int
+    source: RangeSource, sequences: list[int], memory: dict[int, Message], size_bytes: int
 ) -> int:
-    """How many of them are not too large together; one at least."""
+    """Return how many of the first messages fit together; at least one."""
     total_bytes = 0
-    for kept, number in enumerate(numbers):
+    for kept, number in enumerate(sequences):
         total_bytes += memory[number].body_size if number in memory else source.store.size_of(number)
         if kept and total_bytes > size_bytes:
             return kept
-    return len(numbers)
+    return len(sequences)
 
 
-def _gather(source: RangeSource, numbers: list[int], memory: dict[int, Message]) -> GatheredColumns:
-    found = GatheredColumns()
+def _gather(source: RangeSource, sequences: list[int], memory: dict[int, Message]) -> GatheredColumns:
+    columns = GatheredColumns()
     if not memory:
-        source.store.gather(numbers, found)
-        return found
-    for in_memory, some in groupby(numbers, memory.__contains__):
+        source.store.gather(sequences, columns)
+        return columns
+    for in_memory, run in groupby(sequences, memory.__contains__):
         if in_memory:
-            for message in map(memory.__getitem__, some):
-                found.add(message.sequence, message.envelope.publish, message.frames, message.ingested_ms)
+            for message in map(memory.__getitem__, run):
+                columns.add(message.sequence, message.envelope.publish, message.frames, message.ingested_ms)
         else:
-            source.store.gather(list(some), found)
-    return found
+            source.store.gather(list(run), columns)
+    return columns
 
 
 def _redelivered(sequences: list[int], memory: dict[int, Message], delivered_up_to: int) -> bytes:
-    """Ascending numbers are so up to one of them; what is in memory only knows for itself."""
+    """Return the redelivery flags. Ascending sequences are redelivered up to a mark; a message in memory
+    has its own flag."""
     delivered = bisect_right(sequences, delivered_up_to)
     flags = bytearray(b"\1") * delivered + bytes(len(sequences) - delivered)
-    for place, sequence in enumerate(sequences) if memory else ():
+    for index, sequence in enumerate(sequences) if memory else ():
         if sequence in memory and memory[sequence].redelivered:
-            flags[place] = 1
+            flags[index] = 1
     return bytes(flags)
 
 
 class ColumnBuilder:
-    """Messages on their way into a batch."""
+    """Builder of a column batch."""
 
     def __init__(self) -> None:
         self._builder = BatchBuilder()
@@ -146,19 +148,19 @@ class ColumnBuilder:
 
     @property
     def rows(self) -> int:
-        """How many messages there are."""
+        """Number of messages."""
         return self._builder.rows
 
     @property
     def size_bytes(self) -> int:
-        """Of their bodies."""
+        """Body bytes of the messages."""
         return self._builder.body_bytes
 
     def add(self, read: RangeSlice) -> None:
-        """Add messages behind those that are there."""
-        found = read.found
-        envelopes = [(self._envelope(run), run[2]) for run in found.runs]
-        self._builder.add(found.sequences, envelopes, read.redelivered, found.bodies)
+        """Append the messages of a slice."""
+        columns = read.found
+        envelopes = [(self._envelope(run), run[2]) for run in columns.runs]
+        self._builder.add(columns.sequences, envelopes, read.redelivered, columns.bodies)
 
     def _envelope(self, run: Run) -> BatchEnvelope:
         publish, properties, _ = run
@@ -168,12 +170,12 @@ class ColumnBuilder:
         return BatchEnvelope(addressed[0], addressed[1], properties)
 
     def encode(self) -> bytes:
-        """As a batch."""
+        """Return the encoded batch."""
         return self._builder.finish()
 
 
 def within(wanted: Sequence[Span] | None, first: int, end: int) -> list[Span]:
-    """The stretches that are asked for, of [first, end)."""
+    """Return the requested spans within [first, end)."""
     if first >= end:
         return []
     if wanted is None:

@@ -1,6 +1,8 @@
-"""Batches that producers announce before they publish them: which name recognises a repetition.
+"""Sink batches: batches that producers announce before they publish them, so that repetitions are
+recognised.
 
-The record is metadata (`metadata.producer_commands`), so every node answers alike, and after any failover.
+The record is metadata (`metadata.producer_commands`), so every node gives the same reply, also after a
+failover.
 """
 
 from __future__ import annotations
@@ -18,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class SinkBatches:
-    """Announced batches, on one node."""
+    """Announced batches on one node."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
     def begin(self, channel: Channel, values: RequestValues, answered: Answered, refused: Refused) -> None:
-        """Record the batch in the metadata, then answer with the producer's name for its messages."""
+        """Record the batch in the metadata, then reply with the producer name for its messages."""
         begun = records.Producer(
             channel.vhost.name,
             _sized(values, "producer", range_limits.BATCH_NAME_BYTES_MAX),
@@ -39,14 +41,14 @@ class SinkBatches:
             _check(before, begun)
 
         def recorded() -> None:
-            found = self._broker.metadata.state.producers.get(begun.key)
-            if found is None or begun.digests[0] not in found.digests or found.batch != begun.batch:
-                # Another task was quicker: it began a later batch, or the vhost is gone.
-                text = f"batch {begun.batch} of producer '{begun.name}' was overtaken; ask again"
+            producer = self._broker.metadata.state.producers.get(begun.key)
+            if producer is None or begun.digests[0] not in producer.digests or producer.batch != begun.batch:
+                # Another task was faster and began a later batch, or the vhost is deleted.
+                text = f"batch {begun.batch} of producer '{begun.name}' was overtaken; repeat the request"
                 refused(PreconditionFailed(text, reason=error_reasons.OLDER_BATCH))
                 return
-            epoch = found.digests.index(begun.digests[0])
-            name = f"{found.name}/{found.generation}" + (f".{epoch}" if epoch else "")
+            epoch = producer.digests.index(begun.digests[0])
+            name = f"{producer.name}/{producer.generation}" + (f".{epoch}" if epoch else "")
             answered(reply(range_protocol.batch_answer(name, epoch)))
 
         self._broker.write(commands.BeginBatch(begun), begun.user, recorded)
