@@ -13,8 +13,9 @@ from mirrormq.cluster.controller import ControllerMessage
 from mirrormq.cluster.partitions import PartitionHandling
 from mirrormq.consensus import Snapshot, founded
 from mirrormq.metadata import commands as c
-from mirrormq.metadata.records import CopyReport, Policy, Queue, Vhost
+from mirrormq.metadata.copy_records import CopyReport
 from mirrormq.metadata.records import Node as NodeRecord
+from mirrormq.metadata.records import Policy, Queue, Vhost
 from mirrormq.metadata.state import MetadataState
 from mirrormq.simulator.network import Network
 from mirrormq.simulator.simulated_node import SimulatedNode

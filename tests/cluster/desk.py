@@ -9,8 +9,9 @@ import msgspec
 
 from mirrormq.cluster.coordinator import Coordinator
 from mirrormq.metadata import commands as c
+from mirrormq.metadata.copy_records import CopyReport
 from mirrormq.metadata.policy_matching import PolicyMatcher
-from mirrormq.metadata.records import CopyReport, Node, Policy, Queue, Vhost
+from mirrormq.metadata.records import Node, Policy, Queue, Vhost
 from mirrormq.metadata.ring_view import View
 from mirrormq.metadata.state import MetadataState
 from mirrormq.replication.initial_placement import locator, place
@@ -67,11 +68,8 @@ class Desk:
         found = []
         for queue in self.state.queues.values() if self.reporting else ():
             reported = {(copy.node, copy.incarnation) for copy in queue.copies}
-            for name in queue.ring.members if queue.waits_for else ():
-                node = self.state.nodes.get(name)
-                if node is None or not node.running or queue.ring.incarnation_of(name) == node.incarnation:
-                    continue
-                if (name, node.incarnation) not in reported:
+            for name, node in self.state.nodes.items() if queue.waits_for else ():
+                if queue.has_copy(name) and node.running and (name, node.incarnation) not in reported:
                     copy = CopyReport(name, node.incarnation, self.disks.get(name, 1), 0, 0)
                     found.append((queue.queue_id, copy))
         if found:

@@ -274,7 +274,7 @@ def test_three_nodes_with_autoheal_follow_the_side_with_the_clients() -> None:
     cluster.until(lambda: cluster.ring("q", "a") == "A" and cluster.ring("q", "b") == "BC")
     cluster.declare("mine", "a")
     cluster.heal()
-    cluster.until(lambda: cluster.ring("q", "b") == cluster.ring("q", "c") == "Abc")
+    cluster.until(lambda: cluster.ring("q", "b") == cluster.ring("q", "c") in ("Abc", "Acb"))
     for name in "bc":
         assert any(told.startswith("give up") for told in cluster.house(name).told)
         assert ("/", "mine") in cluster.state(name).queues

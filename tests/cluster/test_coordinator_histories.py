@@ -12,16 +12,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from mirrormq.cluster.coordinator import Coordinator, fates, present, stored_copies
+from mirrormq.cluster.coordinator import Coordinator, fates, present
 from mirrormq.cluster.master_moves import CannotMove, drain, move, rebalance, recover, revive
+from mirrormq.cluster.stored_copies import former_copies, stored_copies
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.changes import Change, Put
+from mirrormq.metadata.copy_records import CopyReport
 from mirrormq.metadata.policy_matching import PolicyMatcher
-from mirrormq.metadata.records import CopyReport, Node, Policy, Queue, Vhost
+from mirrormq.metadata.records import Node, Policy, Queue, Vhost
 from mirrormq.metadata.state import MetadataState
 from mirrormq.replication.initial_placement import place
 from mirrormq.replication.placement import mirroring, wanted
-from mirrormq.replication.promotion import CopyTrust, MemberFate, rules
+from mirrormq.replication.promotion import MemberFate, rules
 
 NODES = "abcd"
 DEFINITIONS: list[dict[str, Any]] = [
@@ -47,10 +49,10 @@ class History:
         self.line: list[c.Command] = [c.PutVhost(Vhost("/"))]
         self.linked: set[str] = set()
         self.declared = 0
-        self.reported: set[tuple[int, str, int]] = set()
-        """Triples (queue id, member, incarnation) of reports that were written."""
         self.compared = 0
         """Number of promotions after a comparison of copies."""
+        self.recalled = 0
+        """Number of former members that were promoted."""
         self.holed = 0
         """Number of promotions of a member with holes."""
 
@@ -70,7 +72,7 @@ class History:
         if not isinstance(change, Put):
             return
         if isinstance(record, Queue):
-            self.report_copies(record, record.ring.members)
+            self.report_copies(record, tuple(filter(record.has_copy, NODES)))
         elif isinstance(record, Node) and record.running and record.generation < record.incarnation:
             damaged = self.choice.random() < 0.2
             journal = "other" if self.choice.random() < 0.1 else "own"
@@ -85,12 +87,18 @@ class History:
             return
         found = fates(queue.ring, present(self.state.nodes))
         for name in members:
-            incarnation = self.state.nodes[name].incarnation if name in self.state.nodes else 0
-            if (
-                found.get(name) is MemberFate.RETURNED
-                and (queue.queue_id, name, incarnation) not in self.reported
-            ):
-                self.reported.add((queue.queue_id, name, incarnation))
+            node = self.state.nodes.get(name)
+            incarnation = node.incarnation if node is not None else 0
+            former = node is not None and node.running and queue.has_copy(name)
+            returned = former or found.get(name) is MemberFate.RETURNED
+            reported = any((copy.node, copy.incarnation) == (name, incarnation) for copy in queue.copies)
+            under_way = any(
+                (queue_id, copy.node, copy.incarnation) == (queue.queue_id, name, incarnation)
+                for command in self.line
+                if isinstance(command, c.ReportCopies)
+                for queue_id, copy in command.copies
+            )
+            if returned and not reported and not under_way:
                 copy = CopyReport(name, incarnation, self.choice.randrange(3), self.choice.randrange(3), 0)
                 self.line.append(c.ReportCopies([(queue.queue_id, copy)]))
 
@@ -106,7 +114,8 @@ class History:
         if not isinstance(before, Queue):
             return
         old = before.ring
-        if queue.copies != before.copies and view == old:
+        self.check_former(queue, before)
+        if (queue.copies, queue.former) != (before.copies, before.former) and view == old:
             return
         assert view.version == old.version + 1
         again = view.master != old.master or view.incarnation_of(view.master) != old.incarnation_of(
@@ -115,6 +124,19 @@ class History:
         assert view.epoch == old.epoch + again
         if queue.waits_for and before.waits_for:
             assert (queue.waits_for, view.members) != (before.waits_for, old.members), "said twice"
+
+    def check_former(self, queue: Queue, before: Queue) -> None:
+        """Check that a node keeps its copy exactly if it left the in-sync set without being dismissed."""
+        view, old = queue.ring, before.ring
+        names = [former.node for former in queue.former]
+        assert len(set(names)) == len(names) and not view.in_sync & set(names)
+        for name in old.in_sync - view.in_sync if queue.survives_restart else ():
+            node = self.state.nodes.get(name)
+            alive = node is not None and node.running and node.incarnation == old.incarnation_of(name)
+            if node is not None and (not alive or name in view.members):
+                assert name in names
+            elif name not in {former.node for former in before.former}:
+                assert name not in names
 
     # -- events ---------------------------------------------------------------------------------
 
@@ -143,6 +165,9 @@ class History:
         if change.waits_for:
             return
         found = fates(before, present(self.state.nodes, self.coordinator._missed))
+        if master not in found:
+            self.check_recalled(queue, master)
+            return
         if (
             found[before.master] is not MemberFate.ALIVE
             and found[master] is MemberFate.RETURNED
@@ -154,9 +179,7 @@ class History:
             return
         assert change.view.in_sync == {master}
         policy = rules(self.policies.effective("/", queue.name, "queues").definition)
-        untrusted = all(
-            copy.trust is CopyTrust.LOST for copy in stored_copies(queue, self.state.nodes).values()
-        )
+        untrusted = not any(copy.trust.suffices for copy in stored_copies(queue, self.state.nodes).values())
         assert policy.on_failure_always or not before.in_sync & self.state.nodes.keys() or untrusted
 
     def check_comparison(self, queue: Queue, master: str) -> None:
@@ -165,11 +188,24 @@ class History:
         hopes = queue.ring.in_sync & self.state.nodes.keys() or set(queue.ring.members)
         copies = stored_copies(queue, self.state.nodes)
         assert hopes & self.state.nodes.keys() <= copies.keys()
-        complete = [
-            copies[name] for name in hopes if name in copies and copies[name].trust is not CopyTrust.LOST
-        ]
+        complete = [copies[name] for name in hopes if name in copies and copies[name].trust.suffices]
         assert not complete or copies[master] == max(complete)
         self.compared += 1
+
+    def check_recalled(self, queue: Queue, master: str) -> None:
+        """A former member is promoted only if every member that was in sync has reported an untrusted copy,
+        and no former member with a trusted copy left later."""
+        copies, former = stored_copies(queue, self.state.nodes), former_copies(queue, self.state.nodes)
+        assert queue.ring.in_sync & self.state.nodes.keys() <= copies.keys()
+        assert not any(copies[name].trust.suffices for name in queue.ring.in_sync if name in copies)
+        chosen = former[master]
+        assert chosen.copy is not None and chosen.copy.trust.suffices
+        assert all(other.copy is not None for other in former.values() if other.version > chosen.version)
+        assert not any(
+            other.copy is not None and other.copy.trust.suffices and other.version > chosen.version
+            for other in former.values()
+        )
+        self.recalled += 1
 
     def reach(self) -> None:
         self.coordinator.reach(frozenset(self.linked))
@@ -292,9 +328,7 @@ class History:
             found = fates(view, now)
             if found[view.master] is not MemberFate.ALIVE:
                 assert queue.waits_for and queue.survives_restart
-                assert not any(
-                    found[name] in (MemberFate.ALIVE, MemberFate.RETURNED) for name in queue.waits_for
-                )
+                assert not any(name in now.running for name in queue.waits_for)
                 continue
             assert not queue.waits_for
             assert all(fate is MemberFate.ALIVE for fate in found.values())
@@ -322,7 +356,7 @@ def test_random_histories(seed: int) -> None:
 
 def test_the_histories_do_what_they_are_for() -> None:
     """The histories promote members with holes, let queues wait, and change masters."""
-    holed = waiting = compared = 0
+    holed = waiting = compared = recalled = 0
     for seed in range(60):
         history = History(seed)
         for _ in range(400):
@@ -332,4 +366,5 @@ def test_the_histories_do_what_they_are_for() -> None:
         history.start_all()
         holed += history.holed
         compared += history.compared
-    assert holed > 5 and waiting > 200 and compared > 50
+        recalled += history.recalled
+    assert holed > 5 and waiting > 200 and compared > 50 and recalled > 5

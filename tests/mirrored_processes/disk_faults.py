@@ -109,17 +109,24 @@ class FaultyCluster(Cluster):
     def _mark_logs(self) -> None:
         self._logged = [len(self.log(index)) for index in range(NODES)]
 
-    def start_all(self, voter: int, server: int) -> None:
+    def start_all(self, voter: int, server: int, *, alone: bool = False) -> None:
         """Start the nodes in the worst orders: `voter` starts first and takes part in elections only, until
-        `server` serves clients. Return when all serve clients and both queues have a master."""
+        `server` serves clients; so does the third node if `server` is to be `alone`. Return when all serve
+        clients and both queues have a master."""
         third = NODES - voter - server
         with ThreadPoolExecutor(NODES) as pool:
             starting = [self._begin_start(pool, voter)]
             # The node has decided to serve before it dials its peers: it heeds `stop_app` from now on.
             self._say(voter, "stop_app")
-            starting += [self._begin_start(pool, server), self._begin_start(pool, third)]
-            starting[1].result()
-            self._say(voter, "start_app")
+            if alone:
+                starting.append(self._begin_start(pool, third))
+                self._say(third, "stop_app")
+                starting.append(self._begin_start(pool, server))
+            else:
+                starting += [self._begin_start(pool, server), self._begin_start(pool, third)]
+            starting[-1 if alone else 1].result()
+            for index in (voter, third) if alone else (voter,):
+                self._say(index, "start_app")
             for started in starting:
                 started.result()
         for name in QUEUES:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.mirrored_processes.disk_faults import ROUND, FaultyCluster
-from tests.mirrored_processes.range_requests import drain, publish, queue
+from tests.mirrored_processes.disk_faults import QUEUES, ROUND, FaultyCluster
+from tests.mirrored_processes.range_requests import drain, publish, queue, synchronised
 from tests.waiting import until
 
 
@@ -108,3 +109,74 @@ def test_promotion_without_a_member_is_reported() -> None:
         until(lambda: queue(cluster, "when-synced", 1)["state"] == "running", "all copies are compared")
         cluster.await_synchronised()
         cluster.check_nothing_lost()
+
+
+@pytest.mark.parametrize("taken", ["before the last run", "in the last run"])
+def test_the_node_that_stops_last_gets_an_older_copy_of_its_data_directory(
+    cluster: FaultyCluster, tmp_path: Path, taken: str
+) -> None:
+    """It was alone in its rings. The nodes that stopped before it have every message that was confirmed."""
+    if taken == "before the last run":
+        cluster.stop_all(0)
+        cluster.copy(0, tmp_path / "older")
+        cluster.start(0)
+        cluster.await_synchronised()
+        for name in QUEUES:
+            cluster.ctl("move_master", name, cluster.name(0))
+    else:
+        cluster.copy(0, tmp_path / "older")
+    cluster.await_synchronised()
+    cluster.publish()
+    cluster.stop_all(1, 2, 0)
+    cluster.put_back(0, tmp_path / "older")
+    cluster.start_all(voter=2, server=0, alone=True)
+    cluster.check_nothing_lost()
+    cluster.await_synchronised()
+    cluster.check_fault(0, "outdated")
+
+
+def test_the_node_that_stops_last_loses_its_journal(cluster: FaultyCluster) -> None:
+    cluster.stop_all(1, 2, 0)
+    cluster.remove_journal(0)
+    cluster.start_all(voter=2, server=0, alone=True)
+    cluster.check_nothing_lost()
+    cluster.await_synchronised()
+    cluster.check_fault(0, "replaced")
+
+
+def test_the_node_that_stops_last_serves_at_once_if_its_disk_is_sound(cluster: FaultyCluster) -> None:
+    """It may have confirmed more than the others have, so it does not wait for them."""
+    cluster.stop_all(1, 2, 0)
+    cluster.start_two(0, 2)
+    for name in QUEUES:
+        until(lambda name=name: queue(cluster, name)["state"] == "running", f"{name} has a master")  # type: ignore[misc]
+        assert cluster.master(name) == 0
+    cluster.start(1)
+    cluster.await_synchronised()
+    cluster.check_nothing_lost()
+
+
+def test_messages_that_only_a_damaged_disk_has_are_published_again(cluster: FaultyCluster) -> None:
+    """The mirror left before they were confirmed. It is promoted; the damaged node makes orphans of them."""
+    nodes = [cluster.name(0), cluster.name(1)]
+    policy = {"ha-mode": "nodes", "ha-params": nodes, "ha-sync-mode": "automatic"}
+    definition = json.dumps({**policy, "ha-promote-on-failure": "when-synced"})
+    cluster.ctl("set_policy", "pair", "^pair$", definition, "--apply-to", "queues")
+    bodies = [b"%d " % number + b"." * 100 for number in range(60)]
+    publish(cluster, "pair", *bodies[:40])
+    until(lambda: synchronised(cluster, "pair") == {cluster.name(1)}, "the mirror is synchronised")
+    cluster.stop(1)
+    publish(cluster, "pair", *bodies[40:])
+    cluster.kill(0)
+    cluster.overwrite_journal(0)
+    cluster.start(1)
+    assert queue(cluster, "pair", 1)["state"] == "down", "node 0 has confirmed more"
+    cluster.start(0)
+    until(
+        lambda: queue(cluster, "pair", 1).get("messages") == len(bodies),
+        lambda: f"{queue(cluster, 'pair', 1)}",
+    )
+    assert cluster.master("pair", 1) == 1
+    assert drain(cluster, "pair") == bodies
+    cluster.await_synchronised()
+    cluster.check_nothing_lost()

@@ -47,8 +47,9 @@ def test_the_rest_of_the_backlog_survives(max_priority: int | None, monkeypatch:
     repaired = make_message(DAMAGED, persistent=True)
     repaired.sequence = 7
     assert journal.queue(1).rewrite(repaired)
-    if max_priority is None:
-        assert backing_queue.readmit([7]) == 1 and backing_queue.ready_count == 1
-    else:
-        backing_queue = make_backing_queue(journal.queue(1), settings, budget, warnings.append)
+    assert backing_queue.damaged_count == 1
+    assert backing_queue.readmit([7]) == 1 and (backing_queue.ready_count, backing_queue.damaged_count) == (
+        1,
+        0,
+    )
     assert [body(message) for message in backing_queue.fetch(5)] == [DAMAGED]

@@ -12,10 +12,12 @@ import msgspec
 import pytest
 
 from mirrormq.broker.leases import lease_manager
+from mirrormq.broker.rescues import Rescues
 from mirrormq.cluster import coordinator
 from mirrormq.cluster.lifecycle import ApplicationLifecycle
 from mirrormq.cluster.partitions import AUTOHEAL, PAUSE_MINORITY
 from mirrormq.consensus import Majority, UnsafeTruncation, durable_states
+from mirrormq.metadata import ring_commands
 from mirrormq.metadata.changes import Change
 from mirrormq.metadata.commands import Command, PutPolicy
 from mirrormq.metadata.ring_view import View
@@ -94,6 +96,13 @@ def trust_every_disk(monkeypatch: pytest.MonkeyPatch) -> None:
         return hopes[0]
 
     monkeypatch.setattr(promotion, "_compare", gullible)
+
+
+def forget_former_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that leaves the in-sync set is not remembered, so the last one serves whatever its disk has, and
+    the others drop what it lacks."""
+    monkeypatch.setattr(ring_commands, "_former", lambda state, queue, after: ())
+    monkeypatch.setattr(Rescues, "follow", lambda self, record: None)
 
 
 def count_votes_of_restored_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,6 +268,12 @@ def disks_fail(seed: int) -> SimulationOptions:
     return run(seed, ("disks", 1500, 3000, nodes, seed * 4))
 
 
+def the_last_disk_fails(seed: int) -> SimulationOptions:
+    """All nodes stop in good order, and the disk of the last one is lost, garbled, or older."""
+    nodes = "abc"[seed % 3 :] + "abc"[: seed % 3]
+    return run(seed, ("shutdown", 1000, 3000, nodes, 400 << 8 | seed << 2 | seed & 1))
+
+
 def disks_go_back(seed: int) -> SimulationOptions:
     """Restore an older disk after one node was away, so that only the restored node and one other have
     committed entries."""
@@ -334,6 +349,7 @@ MUTATIONS: list[tuple[Mutation, Callable[[int], SimulationOptions], str]] = [
     (skip_the_epoch_check, masters_move, "RingsAgree"),
     (promote_an_unsynchronised_mirror, mirrors_lag, "ConfirmedIsKept"),
     (trust_every_disk, disks_fail, "ConfirmedIsKept"),
+    (forget_former_members, the_last_disk_fails, "ConfirmedIsKept"),
     (count_votes_of_restored_nodes, disks_go_back, "UnsafeTruncation"),
     (confirm_before_replication_ends, masters_die, "ConfirmedIsKept"),
     (let_a_new_master_keep_the_epoch, masters_die, "OneMaster"),

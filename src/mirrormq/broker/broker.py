@@ -27,6 +27,7 @@ from mirrormq.broker.leases.range_request_handler import RangeRequestHandler
 from mirrormq.broker.pids import Pids
 from mirrormq.broker.record_repair import RecordRepair
 from mirrormq.broker.replica_manager import ReplicaManager
+from mirrormq.broker.rescues import Rescues
 from mirrormq.broker.vhost import Vhost
 from mirrormq.clock import Clock
 from mirrormq.config.settings import Settings
@@ -80,6 +81,8 @@ class Environment(NamedTuple):
 class Broker:
     """All live objects of one node."""
 
+    rescues: Rescues
+
     def __init__(
         self,
         settings: Settings,
@@ -115,7 +118,11 @@ class Broker:
         self.replica_manager = ReplicaManager(self, self.incarnation, outside.send, outside.congested)
         """Queues that this node shares with others."""
         self.copy_reports = CopyReports(self, self.incarnation)
-        self.range_requests, self.repairs = RangeRequestHandler(self), RecordRepair(self)
+        self.range_requests, self.repairs, self.rescues = (
+            RangeRequestHandler(self),
+            RecordRepair(self),
+            Rescues(self),
+        )
         self.writing: dict[Connection, None] = {}
         """Connections with output; the runtime takes them."""
         self.turns = self.pumped = 0

@@ -1,8 +1,9 @@
 """Reports of this node's journal and of its durable copies, for the comparison after a full stop.
 
 The journal is reported once per incarnation. The copy of a mirrored queue is reported while that queue is
-down and this node is a member of its ring: the coordinator promotes none before the members have reported
-(`replication.promotion`). Reports are collected and written once a turn, in commands of a bounded size.
+down and this node is a member of its ring, or was synchronised once and left it: the coordinator promotes no
+node before the members have reported (`replication.promotion`). Reports are collected and written once a
+turn, in commands of a bounded size.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from mirrormq.broker.events.journal_log import log_known_faults
 from mirrormq.metadata import commands, records
+from mirrormq.metadata.copy_records import CopyReport
 from mirrormq.metadata.store import INTERNAL_USER
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ class CopyReports:
 
     def add(self, record: records.Queue) -> None:
         """Report the copy of a queue that is down, if this incarnation has not done so."""
-        if self._me in record.ring.members and not any(
+        if record.has_copy(self._me) and not any(
             copy.node == self._me and copy.incarnation == self._incarnation for copy in record.copies
         ):
             self._queues[record.queue_id] = None
@@ -69,12 +71,10 @@ class CopyReports:
         if journal.report.damaged:
             journal.clear_damage()
 
-    def _report(self, queue_id: int) -> records.CopyReport:
+    def _report(self, queue_id: int) -> CopyReport:
         journal = self._broker.journal
         store = journal.queues.get(queue_id)
         if store is None:
-            return records.CopyReport(self._me, self._incarnation, 0, 0, 0)
+            return CopyReport(self._me, self._incarnation, 0, 0, 0)
         highest = journal.highest_sequence(queue_id)
-        return records.CopyReport(
-            self._me, self._incarnation, highest, store.live_count, store.delivered_up_to
-        )
+        return CopyReport(self._me, self._incarnation, highest, store.live_count, store.delivered_up_to)

@@ -9,6 +9,7 @@ first. One that was deleted there is not: its orphans stay, for somebody to deci
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from mirrormq.broker.queue_placement import placed
 from mirrormq.cluster.orphan_republisher import OrphanRepublisher
 from mirrormq.cluster.orphan_store import OrphanStore, OrphanTitle
 from mirrormq.metadata import commands
+from mirrormq.metadata.records import Queue
 from mirrormq.metadata.store import INTERNAL_USER
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue_interface import Publisher
@@ -41,7 +43,15 @@ class OrphanRestorer:
         self.kept = orphans
         self._under_way: dict[int, OrphanRepublisher] = {}
         self._asked_for: set[int] = set()
+        broker.rescues.attach(self)
         self.look()
+
+    def set_aside(self, record: Queue, messages: Iterable[Message]) -> int:
+        """Keep messages that only this node has of a queue, and return their number; they go home soon."""
+        clock = self._broker.clock
+        kept = self.kept.set_aside(record, self._broker.settings.name, clock.now_ms, False, messages)
+        clock.at(clock.now_ms, self.look)
+        return kept
 
     def look(self) -> None:
         """See which batches can go home."""

@@ -95,7 +95,10 @@ def make_backing_queue(
     by_priority = PriorityQueue(settings.max_priority, make, store.next_sequence)
     by_priority.lazy = settings.lazy
     for start in range(0, len(sequences), limits.PAGE_MESSAGES):
-        by_priority.recover(_undamaged(store, sequences[start : start + limits.PAGE_MESSAGES], warn))
+        page = sequences[start : start + limits.PAGE_MESSAGES]
+        read = _undamaged(store, page, warn)
+        by_priority.recover(read)
+        by_priority.leave_out(set(page) - {message.sequence for message in read})
     return by_priority
 
 

@@ -10,7 +10,11 @@ stays where it is keeps its object, whatever becomes of its mirrors.
 
 A node that has restarted finds itself in views that were made for an earlier life. Of a mirrored queue it
 must not be the master then, nor a mirror, until a view names its present life: what it had in memory
-is gone, and others count on it. A queue that only this node holds has nobody else to wait for.
+is gone, and others count on it. A queue that only this node holds has nobody else to wait for, unless a
+former member has a copy.
+
+After a rescue (`copy_records.Rescue`) the new master's copy may be older than what consumers have seen, so
+all of its messages count as delivered. Messages that only another node's disk has become its orphans.
 """
 
 from __future__ import annotations
@@ -96,7 +100,8 @@ class QueueRoles:
             return True
         if record.waits_for or view.master != self._me:
             return False
-        return len(view.members) == 1 or self._takes_part(view)
+        # A former member may hold more than this disk: then the journal is reported first (`promotion`).
+        return (len(view.members) == 1 and not record.former) or self._takes_part(view)
 
     def _takes_part(self, view: View) -> bool:
         """Is this life of the node a member of the ring?"""
@@ -114,6 +119,8 @@ class QueueRoles:
 
     def _take_over(self, record: records.Queue, before: QueueInterface | None) -> None:
         broker, vhost = self._broker, self._vhost
+        if record.rescue is not None and record.rescue.epoch == record.ring.epoch:
+            broker.replica_manager.mark_delivered(record.queue_id, record.rescue.highest_sequence)
         queue = broker.replica_manager.promote(record, lambda backing: make_queue_of(vhost, record, backing))
         if queue is None:
             queue = make_queue(vhost, record)
@@ -152,12 +159,14 @@ class QueueRoles:
         if not self._is_same(record, before):
             self._replace(record, before)
         rings = self._broker.replica_manager
+        if record.waits_for:
+            self._broker.copy_reports.add(record)
+        elif record.rescue is not None:
+            self._broker.rescues.follow(record)
         if self._takes_part(record.ring):
             rings.mirror(record)
         else:
             rings.leave(record.queue_id)
-            if record.waits_for:
-                self._broker.copy_reports.add(record)
             if record.queue_id in self._broker.journal.queues:
                 self._forget_later(record)
 
@@ -227,7 +236,7 @@ class QueueRoles:
             store = self._broker.journal.queues.get(queue_id)
             if present is None or present.queue_id != queue_id or store is None:
                 return
-            if self._me not in present.ring.members and self._me not in present.waits_for:
+            if not present.has_copy(self._me) and self._me not in present.waits_for:
                 store.erase()
 
         clock.at(clock.now_ms + LEFTOVER_MS, forget)

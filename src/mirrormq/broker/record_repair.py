@@ -1,9 +1,10 @@
-"""Repair of damaged messages: a node fetches good copies from the other in-sync members of a queue's ring.
+"""Repair of damaged messages: a node fetches good copies from the other members of a queue's ring.
 
 Reading and scrubbing note damaged messages in `Journal.damage`. At the end of such a turn the node asks one
-in-sync member after another. It rewrites what it gets, and the queue serves those messages again, in their
-places. A message of which no member has a good copy stays where it is: it is logged, counted
-(`mirrormq_scrub_damaged_messages`) and not served. The node asks again after RETRY_MS.
+member after another, those that are in sync first. It rewrites what it gets, and the queue serves those
+messages again, in their places. A message of which no member has a good copy stays where it is: it is logged,
+counted (`mirrormq_scrub_damaged_messages`) and not served. The node asks again after RETRY_MS, and when the
+ring changes.
 """
 
 from __future__ import annotations
@@ -60,6 +61,12 @@ class RecordRepair:
             self._retry_planned = True
             self._broker.clock.at(self._broker.clock.now_ms + RETRY_MS, self._retry)
 
+    def ring_changed(self, queue_id: int) -> None:
+        """Ask again if a ring with damaged messages has changed: a member may have come that has them."""
+        if self._broker.journal.damage.pending_count:
+            self._asked.pop(queue_id, None)
+            self._broker.journal.damage.unseen = True  # at the end of this turn
+
     def _retry(self) -> None:
         self._retry_planned = False
         self._asked.clear()
@@ -76,13 +83,15 @@ class RecordRepair:
                 self._waiting[queue_id] = member
                 stream.put(FetchMessages(queue_id, sequences[:FETCH_MESSAGES_MAX]))
                 return
+        if asked.issuperset(self._linked_members(queue_id)):
+            self._broker.replica_manager.give_up(queue_id, sequences[:FETCH_MESSAGES_MAX])
         fresh = [number for number in sequences if (queue_id, number) not in self._reported]
         if fresh:
             self._reported.update((queue_id, number) for number in fresh)
             some = ", ".join(map(str, fresh[:8]))
             self._broker.log_entries.warn(
                 f"{self._title(queue_id)}: {len(fresh)} damaged message(s) have no good copy on another "
-                f"in-sync node and are not served: {some}"
+                f"node and are not served: {some}"
             )
 
     def _title(self, queue_id: int) -> str:
@@ -90,13 +99,19 @@ class RecordRepair:
         return f"journal queue {queue_id}" if key is None else f"queue '{key[1]}' in vhost '{key[0]}'"
 
     def _members(self, queue_id: int) -> list[str]:
-        """Other nodes that have the whole queue, the master first."""
+        """Other nodes with a copy, those that have the whole queue first. A number means one message, so the
+        copy of a mirror that is not synchronised, or of a former one, will do."""
         state, me = self._broker.metadata.state, self._broker.settings.name
         key = state.queue_keys.get(queue_id)
         if key is None:
             return []
-        view = state.queues[key].ring
-        return [name for name in view.members if name in view.in_sync and name != me]
+        queue = state.queues[key]
+        names = [*queue.ring.members, *(former.node for former in queue.former)]
+        others = [name for name in dict.fromkeys(names) if name != me]
+        return sorted(others, key=lambda name: name not in queue.ring.in_sync)
+
+    def _linked_members(self, queue_id: int) -> list[str]:
+        return [name for name in self._members(queue_id) if name in self._broker.remote.linked]
 
     # -- what other nodes say -------------------------------------------------------------------
 
@@ -135,20 +150,22 @@ class RecordRepair:
 
     def _load(self, queue_id: int, sequences: list[int]) -> list[Message]:
         """Messages of which this node has good copies."""
-        replica = self._broker.replica_manager.replicas.get(queue_id)
-        if replica is None:
+        replica, store = (
+            self._broker.replica_manager.replicas.get(queue_id),
+            self._broker.journal.queues.get(queue_id),
+        )
+        if store is None:
             return []
-        if replica.backing is not None:
+        if replica is not None and replica.backing is not None:
             held = replica.backing.held()
             return replica.backing.load([number for number in sequences if number in held])
-        store = self._broker.journal.queue(queue_id)
         stored = [number for number in sequences if store.has(number)]
         try:
             found = store.load(stored)
         except DamageError as damage:
             lost = set(damage.sequences)
             found = store.load([number for number in stored if number not in lost])
-        copy = replica.copy
+        copy = replica.copy if replica is not None else None
         for number in sequences if copy is not None else ():
             if number not in stored:
                 assert copy is not None

@@ -116,6 +116,14 @@ class ReplicaManager:
         self.lead(record, queue)
         return queue
 
+    def mark_delivered(self, queue_id: int, sequence: int) -> None:
+        """Let all messages of a copy up to `sequence` be redelivered ones when it is promoted."""
+        replica = self.replicas.get(queue_id)
+        if replica is not None and replica.copy is not None:
+            replica.copy.deliver(sequence)
+        else:
+            self._broker.journal.queue(queue_id).delivered(sequence)
+
     def _mirror(self, replica: Replica, queue: Queue) -> None:
         assert replica.backing is not None and replica.service is not None
         queue_id = replica.queue_id
@@ -233,6 +241,13 @@ class ReplicaManager:
         replica.service.synchronise(wanted)
         self.touch(queue_id)
         return True
+
+    def give_up(self, queue_id: int, sequences: list[int]) -> None:
+        """Let mirrors be synchronised without damaged messages of which no node has a good copy."""
+        replica = self.replicas.get(queue_id)
+        if replica is not None and replica.service is not None:
+            replica.service.give_up(sequences)
+            self.touch(queue_id)
 
     def pause_synchronisation(self, paused: bool) -> None:
         """Memory is short, or is so no longer."""

@@ -304,6 +304,7 @@ class Vhost:
     def _follow_queue(self, record: records.Queue) -> None:
         is_new = record.name not in self.queues
         self._queue_roles.follow(record)
+        self.broker.repairs.ring_changed(record.queue_id)
         if is_new:
             wish = queue_copies.wish(arguments_of(record))
             if wish is not None:

@@ -32,6 +32,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from mirrormq.cluster.stored_copies import former_copies, stored_copies
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.changes import Change, Put
 from mirrormq.metadata.policy_matching import PolicyMatcher
@@ -41,12 +42,10 @@ from mirrormq.metadata.state import MetadataState
 from mirrormq.replication.mirrored_exchanges import mirrored_definition, queues_concerned
 from mirrormq.replication.placement import Choose, mirroring, next_view, wanted
 from mirrormq.replication.promotion import (
-    CopyTrust,
     MemberFate,
     PromotionRules,
     QueueDown,
     QueueLost,
-    StoredCopy,
     rules,
     settle,
 )
@@ -116,23 +115,18 @@ def _fate(now: Present, name: str, joined: int) -> MemberFate:
     return MemberFate.ALIVE if incarnation == joined else MemberFate.RETURNED
 
 
-def stored_copies(queue: Queue, nodes: Mapping[str, Node]) -> dict[str, StoredCopy]:
-    """Reports of members that run in the incarnation that reported."""
+def _released(queue: Queue, now: Present) -> list[tuple[int, str, int]]:
+    """Copies of former members that run and are not wanted, once every member of the ring is synchronised."""
     view = queue.ring
-    return {
-        copy.node: StoredCopy(_trust(view.incarnation_of(copy.node), nodes[copy.node]), copy.position)
-        for copy in queue.copies
-        if copy.node in nodes
-        and nodes[copy.node].running
-        and nodes[copy.node].incarnation == copy.incarnation
-    }
-
-
-def _trust(joined: int, node: Node) -> CopyTrust:
-    """Trust in a copy that a member took part in the ring with, in its incarnation `joined`."""
-    if node.has_lost_copy(joined):
-        return CopyTrust.LOST
-    return CopyTrust.INTACT if joined >= node.sound_since else CopyTrust.DOUBTFUL
+    if queue.waits_for or not is_well(view, now) or view.in_sync != frozenset(view.members):
+        return []
+    return [
+        (queue.queue_id, former.node, former.incarnation)
+        for former in queue.former
+        if former.node in now.incarnations
+        and former.node not in now.resting
+        and former.node not in view.members
+    ]
 
 
 class Coordinator:
@@ -257,6 +251,7 @@ class Coordinator:
             found.append(c.PutNode(msgspec.structs.replace(node, running=False, shutdown=False)))
         changes: list[c.ViewChange] = []
         ended: list[int] = []
+        released: list[tuple[int, str, int]] = []
         nodes = self._state.nodes
         now = present(
             nodes, {node.name for node in nodes.values() if self._missed.get(node.name) == node.incarnation}
@@ -269,7 +264,10 @@ class Coordinator:
                 ended.append(queue.queue_id)
             elif decided is not None:
                 changes.append(decided)
+            elif queue.former and queue.queue_id not in self._undecided:
+                released += _released(queue, now)
         found += map(c.ChangeViews, in_commands(changes))
+        found += map(c.ReleaseCopies, in_commands(released))
         found += map(c.DeleteQueues, in_commands(ended))
         return found
 
@@ -304,11 +302,11 @@ class Coordinator:
         """The next step for one queue, if there is one."""
         view = queue.ring
         definition = mirrored_definition(self._state, self._policies, queue)
-        if is_well(view, now):
-            after: View | QueueDown | QueueLost = self._placed(queue, view, definition, now)
-        elif self._is_uncertain(view, now):
+        if self._is_uncertain(view, now):
             self._undecided[queue.queue_id] = None
             return None
+        if is_well(view, now):
+            after: View | QueueDown | QueueLost = self._placed(queue, view, definition, now)
         else:
             policy = rules(definition) if mirroring(definition) else WHOLE
             after = self._settle(queue, policy, now)
@@ -352,8 +350,11 @@ class Coordinator:
             survives=survives,
             copies=stored_copies(queue, now.nodes),
             waited=self._has_waited(queue.queue_id),
+            former=former_copies(queue, now.nodes) if queue.former else {},
         )
-        if isinstance(after, View) and MemberFate.RETURNED not in members.values():
+        if isinstance(after, View) and not {MemberFate.RETURNED, MemberFate.FORGOTTEN}.intersection(
+            members.values()
+        ):
             self._settled[key] = after._replace(epoch=after.epoch - view.epoch)
         return after
 

@@ -80,6 +80,9 @@ def _nowhere(peer: str, message: ClusterMessage, urgent: bool) -> None:
 class Member:
     """A node of a cluster. Implements `metadata.store.ReplicationGroup`."""
 
+    _outdated = False
+    """Whether a peer has said that the data directory of this node went back."""
+
     def __init__(
         self,
         name: str,
@@ -202,17 +205,28 @@ class Member:
         """Compare a peer's disk with what is remembered of it, and tell it before anything else."""
         if stated.name not in self.consensus.state.log.members.everyone:
             return
+        was_behind = stated.name in self.consensus.behind
         lost = self.consensus.peer_linked(stated)
         self._send(stated.name, StateKnown(lost), urgent=True)
         if lost is not None:
             self._events.append(WentBack(stated.name))
+        if lost is not None and not was_behind:
+            # A process that starts after the restored one, while that has not caught up, adds no damage.
+            self.metadata.write(commands.ReportOutdated(stated.name, stated.start))
 
     def _state_known(self, lost: DurableState | None) -> None:
         """A peer has compared this node's disk with what it remembers of it."""
         if lost is not None:
             self._events.append(WentBack(self.name))
             self.metadata.renumber(self.consensus.state_lost(lost))
+            self._report_outdated()
         self._presence_changed()
+
+    def _report_outdated(self) -> None:
+        """Say once that the data directory of this node went back: its journal did, too."""
+        if not self._outdated:
+            self._outdated = True
+            self.metadata.write(commands.ReportOutdated(self.name, self.consensus.durable_state.start))
 
     def peer_stated(self, stated: DurableState) -> None:
         """A peer states how far its disk is by now."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 import msgspec
 
 from mirrormq.metadata import metadata_encoding, records
-from mirrormq.metadata.records import CopyReport, DestinationKind
+from mirrormq.metadata.copy_records import CopyReport
+from mirrormq.metadata.records import DestinationKind
 from mirrormq.metadata.ring_view import View
 
 
@@ -182,6 +183,21 @@ class ReportJournal(_Command, frozen=True):
     """The damage hit bytes that were synced; else a power failure may have caused it."""
 
 
+class ReportOutdated(_Command, frozen=True):
+    """A peer remembers more of a node's disk than the node has: an older copy of its data directory was put
+    in place (`consensus.durable_states`)."""
+
+    node: str
+    start: int
+    """Number that the node's process drew."""
+
+
+class ReleaseCopies(_Command, frozen=True):
+    """Copies of former members are not needed any more: (queue id, node, incarnation)."""
+
+    copies: list[tuple[int, str, int]]
+
+
 class ReportCopies(_Command, frozen=True):
     """Durable positions of copies of queues that are down, by queue id."""
 
@@ -298,6 +314,8 @@ Command = (
     | ChangeViews
     | ReportJournal
     | ReportCopies
+    | ReportOutdated
+    | ReleaseCopies
     | DeleteQueues
     | NoteConsumer
     | TakeMessages

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from mirrormq.metadata.copy_records import CopyReport, FormerMember, Rescue
 from mirrormq.metadata.ring_view import View, alone
 
 DestinationKind = Literal["queue", "exchange"]
@@ -114,24 +115,6 @@ class Exchange(msgspec.Struct, frozen=True, tag="exchange", array_like=True):
         return (self.vhost, self.name)
 
 
-class CopyReport(msgspec.Struct, frozen=True, array_like=True):
-    """Durable position of one member's copy of a queue, as the member read it from its disk at start."""
-
-    node: str
-    incarnation: int
-    """Incarnation of the node that read it. A report of an earlier incarnation does not count."""
-    highest_sequence: int
-    """Of the messages that the journal stores or acknowledges."""
-    messages: int
-    delivered_up_to: int
-
-    @property
-    def position(self) -> tuple[int, int, int]:
-        """Order of copies that are prefixes of one history: appends raise the first value, removals
-        the second, deliveries the third."""
-        return self.highest_sequence, -self.messages, self.delivered_up_to
-
-
 class Queue(msgspec.Struct, frozen=True, tag="queue", array_like=True):
     """A queue as declared."""
 
@@ -153,7 +136,12 @@ class Queue(msgspec.Struct, frozen=True, tag="queue", array_like=True):
     consumed: bool = False
     """It is to go with its last consumer, is mirrored, and has had one."""
     copies: tuple[CopyReport, ...] = ()
-    """While the queue is down: durable positions that returned members have reported."""
+    """While the queue is down: durable positions that returned members and former members have reported."""
+    former: tuple[FormerMember, ...] = ()
+    """Nodes that keep a copy although they are out of the in-sync set; of each node the latest. One that is
+    synchronised again, is not wanted any more, or has left the cluster is not among them."""
+    rescue: Rescue | None = None
+    """The last promotion of a copy that may lack messages; None: there was none."""
 
     @property
     def key(self) -> QueueKey:
@@ -163,6 +151,10 @@ class Queue(msgspec.Struct, frozen=True, tag="queue", array_like=True):
     def ring(self) -> View:
         """Who holds it."""
         return self.view or alone(self.node)
+
+    def has_copy(self, node: str) -> bool:
+        """Whether a node may have a copy that counts: it is a member of the ring, or was in sync."""
+        return node in self.ring.members or any(former.node == node for former in self.former)
 
     @property
     def survives_restart(self) -> bool:
@@ -276,6 +268,9 @@ class Node(msgspec.Struct, frozen=True, tag="node", array_like=True):
     bytes that recovery cannot tell from damage."""
     journal_fault: str = ""
     """Fault that the present incarnation found (`ring_commands.REPLACED`, …); empty: none."""
+    whole_since: int = 0
+    """First incarnation since which the journal has no holes. A copy that an incarnation from then on held,
+    and that is not intact, is an older state of the queue: complete up to some moment."""
 
     @property
     def key(self) -> str:
@@ -284,6 +279,10 @@ class Node(msgspec.Struct, frozen=True, tag="node", array_like=True):
     def has_lost_copy(self, joined: int) -> bool:
         """Whether the journal lost something of a copy that incarnation `joined` held."""
         return joined < self.intact_since
+
+    def has_holes(self, joined: int) -> bool:
+        """Whether the journal may have lost messages in the middle of the copy of incarnation `joined`."""
+        return joined < self.whole_since
 
 
 class LeaseTake(msgspec.Struct, frozen=True, array_like=True):

@@ -1,6 +1,6 @@
 """What commands about nodes and rings do to the state.
 
-Three rules stand behind them:
+Six rules stand behind them:
 
 1.  A node's life ends once. News of an earlier life than the known one change nothing, and a life that
     was declared over is not running again, whatever a late command says.
@@ -9,6 +9,11 @@ Three rules stand behind them:
 3.  A queue goes with a node only if nobody else holds it.
 4.  Only `report_journal` changes what is known of a node's journal. A journal of another identity, of a
     generation that was reported before, or with damage marks every copy of earlier incarnations as untrusted.
+5.  A member that leaves the in-sync set keeps its copy on disk, and the queue's record keeps its name: the
+    disks of the members that are left may turn out to be damaged or older. A living mirror that is taken out
+    of the ring because a policy does not want it any more gives its copy up.
+6.  If a copy is promoted while others may hold messages that it lacks, the record says up to where it goes
+    (`Rescue`). Every other node publishes what it holds above that again, as orphans.
 """
 
 from __future__ import annotations
@@ -18,7 +23,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mirrormq.metadata import commands as c
-from mirrormq.metadata.records import Queue
+from mirrormq.metadata.copy_records import CopyReport, FormerMember, Rescue
+from mirrormq.metadata.records import Node, Queue
+from mirrormq.metadata.ring_view import View
 
 if TYPE_CHECKING:
     from mirrormq.metadata.state import MetadataState
@@ -57,6 +64,7 @@ def put_node(state: MetadataState, command: c.PutNode) -> None:
             generation=before.generation,
             intact_since=before.intact_since,
             sound_since=before.sound_since,
+            whole_since=before.whole_since,
             journal_fault=before.journal_fault if record.incarnation == before.incarnation else "",
         )
     state.store(record)
@@ -70,9 +78,10 @@ def report_journal(state: MetadataState, command: c.ReportJournal) -> None:
     fault = DAMAGED if command.damaged else ""
     if before.journal and before.journal != command.journal:
         fault = REPLACED
-    elif command.generation <= before.generation:
-        fault = OUTDATED
+    elif command.generation <= before.generation or before.intact_since == before.incarnation:
+        fault = OUTDATED  # by its generation, or a peer has said so (`report_outdated`)
     lost = bool(fault) and (fault != DAMAGED or command.proven)
+    holes = fault == REPLACED or (lost and command.damaged)
     state.store(
         msgspec.structs.replace(
             before,
@@ -82,25 +91,62 @@ def report_journal(state: MetadataState, command: c.ReportJournal) -> None:
             else command.generation,
             intact_since=before.incarnation if lost else before.intact_since,
             sound_since=before.incarnation if fault else before.sound_since,
+            whole_since=before.incarnation if holes else before.whole_since,
             journal_fault=fault,
         )
     )
 
 
+def report_outdated(state: MetadataState, command: c.ReportOutdated) -> None:
+    """Distrust the copies that a node's disk had before the process `start` began on it."""
+    before = state.nodes.get(command.node)
+    if before is None:
+        return
+    claimed = before.start == command.start
+    since = before.incarnation if claimed else before.incarnation + 1
+    if since > before.intact_since:
+        fault = (before.journal_fault or OUTDATED) if claimed else before.journal_fault
+        state.store(
+            msgspec.structs.replace(
+                before,
+                intact_since=since,
+                sound_since=max(since, before.sound_since),
+                journal_fault=fault,
+            )
+        )
+
+
 def report_copies(state: MetadataState, command: c.ReportCopies) -> None:
-    """Keep the durable positions of members while their queue is down."""
+    """Keep the durable positions of members and former members while their queue is down."""
     for queue_id, report in command.copies:
         key = state.queue_keys.get(queue_id)
         queue = None if key is None else state.queues[key]
-        if queue is not None and queue.waits_for and report.node in queue.ring.members:
+        if queue is not None and queue.waits_for and queue.has_copy(report.node):
             others = tuple(copy for copy in queue.copies if copy.node != report.node)
             state.store(msgspec.structs.replace(queue, copies=(*others, report)))
 
 
+def release_copies(state: MetadataState, command: c.ReleaseCopies) -> None:
+    """Former members give their copies up, if every member of the ring is still synchronised."""
+    for queue_id, name, incarnation in command.copies:
+        key = state.queue_keys.get(queue_id)
+        queue = None if key is None else state.queues[key]
+        if queue is not None and not queue.waits_for and queue.ring.in_sync.issuperset(queue.ring.members):
+            left = tuple(
+                former for former in queue.former if (former.node, former.incarnation) != (name, incarnation)
+            )
+            if left != queue.former:
+                state.store(msgspec.structs.replace(queue, former=left))
+
+
 def delete_node(state: MetadataState, command: c.DeleteNode) -> None:
-    """A node is no member any more."""
+    """A node is no member any more. One that comes with its name later is another one, and has no copies."""
     if node := state.nodes.get(command.name):
         state.remove(node)
+    for queue in [queue for queue in state.queues.values() if queue.former]:
+        left = tuple(former for former in queue.former if former.node != command.name)
+        if left != queue.former:
+            state.store(msgspec.structs.replace(queue, former=left))
 
 
 def change_views(state: MetadataState, command: c.ChangeViews) -> None:
@@ -116,8 +162,54 @@ def change_views(state: MetadataState, command: c.ChangeViews) -> None:
                     view=change.view,
                     waits_for=change.waits_for,
                     copies=queue.copies if change.waits_for else (),
+                    former=_former(state, queue, change.view),
+                    rescue=_rescue(state, queue, change),
                 )
             )
+
+
+def _former(state: MetadataState, queue: Queue, after: View) -> tuple[FormerMember, ...]:
+    """Former members beside the next view of a queue."""
+    before = queue.ring
+    if not queue.survives_restart or (not queue.former and before.in_sync <= after.in_sync):
+        return ()
+    known = {former.node: former for former in queue.former}
+    for name in before.in_sync - after.in_sync:
+        known[name] = FormerMember(name, before.incarnation_of(name), after.version)
+    return tuple(
+        known[name]
+        for name in sorted(known)
+        if name not in after.in_sync
+        and name in state.nodes
+        and not _is_dismissed(state.nodes[name], before, after)
+    )
+
+
+def _is_dismissed(node: Node, before: View, after: View) -> bool:
+    """Whether a living member is taken out of the ring: it is not wanted any more."""
+    alive = node.running and node.incarnation == before.incarnation_of(node.name)
+    return alive and node.name in before.members and node.name not in after.members
+
+
+def _rescue(state: MetadataState, queue: Queue, change: c.ViewChange) -> Rescue | None:
+    """Promotion after which other disks may hold messages that the new master lacks: its copy is not trusted,
+    it was not in sync, or a member that was in sync has not reported."""
+    before, after = queue.ring, change.view
+    if not queue.waits_for or change.waits_for or after.epoch == before.epoch:
+        return queue.rescue
+    reports = {copy.node: copy for copy in queue.copies if _is_current(state, copy)}
+    promoted = reports.get(after.master)
+    if promoted is None:
+        return queue.rescue
+    complete = after.master in before.in_sync and before.in_sync <= reports.keys()
+    if complete and not state.nodes[after.master].has_lost_copy(before.incarnation_of(after.master)):
+        return queue.rescue
+    return Rescue(after.epoch, promoted.highest_sequence)
+
+
+def _is_current(state: MetadataState, copy: CopyReport) -> bool:
+    node = state.nodes.get(copy.node)
+    return node is not None and node.incarnation == copy.incarnation
 
 
 def note_consumer(state: MetadataState, command: c.NoteConsumer) -> None:

@@ -384,6 +384,8 @@ _APPLY: dict[type, Callable[[MetadataState, Any], None]] = {
     c.ChangeViews: ring_commands.change_views,
     c.ReportJournal: ring_commands.report_journal,
     c.ReportCopies: ring_commands.report_copies,
+    c.ReportOutdated: ring_commands.report_outdated,
+    c.ReleaseCopies: ring_commands.release_copies,
     c.DeleteQueues: ring_commands.delete_queues,
     c.NoteConsumer: ring_commands.note_consumer,
     c.TakeMessages: lease_commands.take_messages,

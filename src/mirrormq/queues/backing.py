@@ -107,6 +107,10 @@ class BackingQueue(Protocol):
     def erase(self) -> None:
         """The queue is deleted: everything goes, unacknowledged messages too."""
 
+    @property
+    def damaged_count(self) -> int:
+        """Stored messages that were found damaged: they are neither ready nor gone."""
+
     def readmit(self, sequences: Sequence[int]) -> int:
         """Make messages ready that were damaged and have been rewritten; gives how many there were."""
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
 from mirrormq import limits
@@ -146,6 +146,19 @@ class Pages:
     def _report(self, damage: DamageError) -> None:
         if self._warn is not None:
             self._warn(f"not served: {damage}")
+
+    @property
+    def damaged_count(self) -> int:
+        """Stored messages that were found damaged."""
+        return len(self._damaged)
+
+    def leave_out(self, sequences: Iterable[int]) -> None:
+        """Note stored messages that are damaged: they are neither ready nor gone."""
+        self._damaged.update(sequences)
+
+    def load(self, sequences: Sequence[int]) -> list[Message]:
+        """Read stored messages; raises DamageError."""
+        return self._store.load(sequences)
 
     def readmit(self, sequences: Sequence[int]) -> int:
         """Make messages ready that were damaged and have been rewritten; gives how many there were."""

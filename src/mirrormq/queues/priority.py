@@ -25,6 +25,8 @@ class PriorityQueue:
         self._descending: list[PagedQueue] = []
         self.next_sequence = next_sequence
         self._lazy = False
+        self._unread: set[int] = set()
+        """Stored messages that were damaged when the queue was recovered: their priorities are not known."""
 
     def _level(self, priority: int) -> PagedQueue:
         priority = min(priority, self._highest)
@@ -87,9 +89,22 @@ class PriorityQueue:
         for level, group in self._by_level(messages):
             level.recover([message.sequence for message in group], sum(m.body_size for m in group))
 
+    def leave_out(self, sequences: Iterable[int]) -> None:
+        """Note messages of the backlog that are damaged."""
+        self._unread.update(sequences)
+
+    @property
+    def damaged_count(self) -> int:
+        """Stored messages that were found damaged."""
+        return sum([level.damaged_count for level in self._descending]) + len(self._unread)
+
     def readmit(self, sequences: Sequence[int]) -> int:
-        """Make messages ready that were damaged and have been rewritten. One that was damaged already when
-        the queue was recovered has no level yet: it is ready after the next start."""
+        """Make messages ready that were damaged and have been rewritten."""
+        back = sorted(self._unread.intersection(sequences))
+        if back:
+            self._unread.difference_update(back)
+            for level, group in self._by_level(self._level(0).load(back)):
+                level.leave_out([message.sequence for message in group])
         return sum([level.readmit(sequences) for level in self._descending])
 
     def publish(self, messages: Sequence[Message]) -> None:

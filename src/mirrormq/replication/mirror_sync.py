@@ -11,7 +11,7 @@ Proposals are for the metadata to adopt or not; a new view says which it was.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from mirrormq.metadata.ring_view import View
@@ -48,6 +48,10 @@ class MirrorSynchroniser:
         self.lateness = LagTracker(ring)
         self.asked_for = False
         """Somebody wants the mirrors to be synchronised, whatever the policy says."""
+        self._lacking: dict[str, set[int]] = {}
+        """Damaged messages that mirrors were synchronised without, as nobody had a good copy."""
+        self._incomplete: set[str] = set()
+        """Mirrors of which such a message has been repaired since: they have to join again."""
         self._counts_from: dict[str, Completed] = {}
         """For members that are joining, when confirms began to wait for them: the last operation then, and
         what had been confirmed as being on every disk without them."""
@@ -58,6 +62,20 @@ class MirrorSynchroniser:
         """Messages have left the queue."""
         for session in self.sessions.values():
             session.removed(ranges)
+
+    def repaired(self, sequences: Sequence[int]) -> None:
+        """Damaged messages have been rewritten: mirrors that lack them get them."""
+        for session in self.sessions.values():
+            session.repaired(sequences)
+        self._incomplete |= {
+            name for name, lacking in self._lacking.items() if not lacking.isdisjoint(sequences)
+        }
+
+    def give_up(self, sequences: Sequence[int]) -> None:
+        """Let mirrors be synchronised without damaged messages of which nobody has a good copy."""
+        for name, session in self.sessions.items():
+            if lacking := session.give_up(sequences):
+                self._lacking.setdefault(name, set()).update(lacking)
 
     def appeared(self, sequence: int) -> None:
         """A message has come back that nobody could show."""
@@ -86,6 +104,8 @@ class MirrorSynchroniser:
             sending=self._options.automatic or self.asked_for,
         )  # fmt: skip
         self.sessions[sender] = session
+        self._lacking.pop(sender, None)
+        self._incomplete.discard(sender)
         session.introduced()
         return SyncBatch(
             join.queue_id, join.epoch, join.attempt, [], session.surplus.pack(),
@@ -155,13 +175,13 @@ class MirrorSynchroniser:
         return None
 
     def _fallen(self) -> set[str]:
-        """Members that count but have begun again."""
+        """Members that count but have begun again, or have to."""
         view = self._ring.view
         return {
             name
             for name, session in self.sessions.items()
             if view.awaits_confirms_of(name) and session.attempt != view.sync_generation(name)
-        }
+        } | set(filter(view.awaits_confirms_of, self._incomplete))
 
     def _is_safe(self, name: str) -> bool:
         """Does a joining member have what was confirmed without it? And do all others have what the master

@@ -35,8 +35,27 @@ that were in sync compare first:
 4.  A member that does not come back is waited for: without limit under `when-synced`, and for the configured
     time under `always`. Then the best copy that was reported is promoted, and the log names the nodes
     that were given up.
-5.  If every member of the in-sync set has reported and none is trusted, nothing better can come. A living
-    mirror goes first, then the copy with the highest position, and the log says that messages may be lost.
+5.  If every member of the in-sync set has reported and none is trusted, former members count (below).
+6.  If none of them has a trusted copy, nothing better can come. A living mirror goes first, then the copy
+    with the highest position, and the log says that messages may be lost.
+
+# Former members
+
+Members that stop, or are lost, leave the ring one after the other, and the last one may be alone in the
+in-sync set when all stop. If its disk fails then, the others still have every message that was confirmed
+before they left. So the record of a queue keeps them (`copy_records.FormerMember`) with the version of the
+view that they left with, until they are synchronised again, are not wanted any more, or are taken out of the
+cluster.
+
+1.  While a member of the in-sync set has a trusted copy, former members do not matter: it may have gone on
+    alone and confirmed more. A member that is alone waits for nobody, but reports its journal first.
+2.  Else the former members report too. The one that left last and has a trusted copy has all that any earlier
+    one has, so those that left before it are not waited for. Rule 4 above bounds the wait for the others.
+3.  An *outdated* copy of a member is complete up to some moment. If its position is higher than that of the
+    former member it was taken later, and is promoted.
+4.  A copy with holes (the journal was replaced or damaged) is not promoted while there is a former member. It
+    may hold messages that were confirmed after that one left; its node makes orphans of them
+    (`copy_records.Rescue`).
 
 # When no member may
 
@@ -76,10 +95,17 @@ class CopyTrust(IntEnum):
     """Whether a copy on disk has everything that its member had when it left the ring."""
 
     LOST = 0
-    """The journal was replaced, outdated or damaged since."""
-    DOUBTFUL = 1
+    """The journal was replaced or damaged since."""
+    OUTDATED = 1
+    """The journal went back to an earlier state: messages are missing at its end only."""
+    DOUBTFUL = 2
     """A power failure left bytes that recovery cannot tell from damage of what was synced."""
-    INTACT = 2
+    INTACT = 3
+
+    @property
+    def suffices(self) -> bool:
+        """Whether the copy counts as complete."""
+        return self >= CopyTrust.DOUBTFUL
 
 
 class StoredCopy(NamedTuple):
@@ -87,6 +113,17 @@ class StoredCopy(NamedTuple):
 
     trust: CopyTrust
     position: tuple[int, int, int]
+
+
+class FormerCopy(NamedTuple):
+    """Copy of a node that was synchronised once and has left the in-sync set."""
+
+    version: int
+    """Version of the view that it left with."""
+    incarnation: int
+    """Incarnation that was synchronised."""
+    copy: StoredCopy | None
+    """As its present incarnation has reported it; None: it has not."""
 
 
 class QueueDown(NamedTuple):
@@ -130,37 +167,43 @@ def settle(
     survives: bool = True,
     copies: Mapping[str, StoredCopy] | None = None,
     waited: bool = False,
+    former: Mapping[str, FormerCopy] | None = None,
 ) -> View | QueueDown | QueueLost:
     """The view after what has become of its members; `view` itself if all are well.
 
     `shutdown`: the master was stopped in good order. `survives`: the queue outlives its nodes' restarts.
     `copies`: reports of returned members. `waited`: the promotion timeout for missing members is over.
+    `former`: former members that belong to the cluster.
     The incarnations of members that joined anew are for the caller to fill in.
     """
     if all(fates[name] is MemberFate.ALIVE for name in view.members):
         return view
     if fates[view.master] is MemberFate.ALIVE:
         return _gathered(view, view.master, fates, view.epoch)
+    former = former or {}
     hopes = _hopes(view, fates)
     if not hopes:
-        return QueueLost()
+        return _recall(view, former) if former and survives else QueueLost()
     alive = [name for name in view.members if fates[name] is MemberFate.ALIVE]
     for name in alive:
         if name in hopes:
             return promote(view, name, fates)
-    if fates[hopes[0]] is MemberFate.RETURNED and view.members == hopes[:1] and survives:
+    if fates[hopes[0]] is MemberFate.RETURNED and view.members == hopes[:1] and survives and not former:
         return promote(view, hopes[0], fates)  # no other node holds a copy that could be better
     holes_allowed = policy.allows_holes(shutdown=shutdown)
     if survives and any(fates[name] is MemberFate.RETURNED for name in hopes):
         reported = {name: copy for name, copy in (copies or {}).items() if fates[name] is MemberFate.RETURNED}
         returned = [name for name in view.members if fates[name] is MemberFate.RETURNED]
-        awaited = () if waited and holes_allowed else tuple(name for name in hopes if name not in reported)
-        chosen = awaited or _compare(view, hopes, alive, returned, reported)
+        impatient = waited and holes_allowed
+        awaited = () if impatient else tuple(name for name in hopes if name not in reported)
+        chosen = awaited or _compare(view, hopes, alive, returned, reported, former, impatient)
         if isinstance(chosen, str):
             return promote(view, chosen, fates)
         return QueueDown(chosen, _waiting(view, hopes, fates))
     if alive and holes_allowed:
-        return promote(view, alive[0], fates)
+        # Of living mirrors with holes, the one that was synchronised last.
+        left = {name: former[name].version if name in former else -1 for name in alive}
+        return promote(view, max(alive, key=lambda name: left[name]), fates)
     return QueueDown(hopes, _waiting(view, hopes, fates)) if survives else QueueLost()
 
 
@@ -170,11 +213,16 @@ def _compare(
     alive: list[str],
     returned: list[str],
     reported: Mapping[str, StoredCopy],
+    former: Mapping[str, FormerCopy],
+    impatient: bool,
 ) -> str | tuple[str, ...]:
-    """The member to promote after a full stop, or the members whose reports could still change the choice."""
-    trusted = [name for name in hopes if name in reported and reported[name].trust is not CopyTrust.LOST]
+    """The node to promote after a full stop, or the nodes whose reports could still change the choice."""
+    trusted = [name for name in hopes if name in reported and reported[name].trust.suffices]
     if trusted:
         return max(trusted, key=lambda name: (reported[name], -view.members.index(name)))
+    chosen = _compare_former({name: reported[name] for name in hopes if name in reported}, former, impatient)
+    if chosen is not None:
+        return chosen
     # No complete copy is left. An unsynchronised one may now hold more than a damaged one.
     unreported = tuple(name for name in returned if name not in reported)
     if unreported:
@@ -182,6 +230,48 @@ def _compare(
     if alive:
         return alive[0]
     return max(returned, key=lambda name: (reported[name], -view.members.index(name)))
+
+
+def _compare_former(
+    untrusted: Mapping[str, StoredCopy], former: Mapping[str, FormerCopy], impatient: bool
+) -> str | tuple[str, ...] | None:
+    """The node to promote if the members that were in sync have untrusted copies only; None: no former
+    member has a trusted one."""
+    trusted = {name: one for name, one in former.items() if one.copy is not None and one.copy.trust.suffices}
+    best = max(trusted, key=lambda name: (trusted[name].version, trusted[name].copy), default="")
+    missing = tuple(
+        name
+        for name, one in former.items()
+        if one.copy is None and (not best or one.version >= trusted[best].version)
+    )
+    if missing and not impatient:
+        return missing
+    if not best:
+        return None
+    # An older state of a member that was the last one to leave may be later than the former member's copy.
+    later = {
+        name: copy
+        for name, copy in untrusted.items()
+        if copy.trust is CopyTrust.OUTDATED and copy.position > _position(trusted[best])
+    }
+    return max(later, key=lambda name: later[name].position, default=best)
+
+
+def _position(former: FormerCopy) -> tuple[int, int, int]:
+    return former.copy.position if former.copy is not None else (0, 0, 0)
+
+
+def _recall(view: View, former: Mapping[str, FormerCopy]) -> QueueDown:
+    """The ring of a queue whose members were all taken out of the cluster: the former members form it. Those
+    that left last count as in sync."""
+    members = tuple(sorted(former, key=lambda name: (-former[name].version, name)))
+    last = frozenset(name for name in members if former[name].version == former[members[0]].version)
+    after = view.with_members(members, epoch=view.epoch + 1)
+    incarnations = frozenset((name, former[name].incarnation) for name in members if former[name].incarnation)
+    waiting = after._replace(
+        in_sync=last, joining=frozenset(), incarnations=incarnations, version=view.version
+    )
+    return QueueDown(tuple(name for name in members if name in last), waiting)
 
 
 def _hopes(view: View, fates: Mapping[str, MemberFate]) -> tuple[str, ...]:
@@ -206,7 +296,7 @@ def promote(view: View, master: str, fates: Mapping[str, MemberFate]) -> View:
     """A view of a new epoch. Mirrors that were synchronised with the old master stay so, if the new
     master was and has lost nothing since; beside any other master nobody but itself is synchronised."""
     after = _gathered(view, master, fates, view.epoch + 1)
-    complete = fates[master] is MemberFate.ALIVE and master in view.in_sync
+    complete = fates.get(master) is MemberFate.ALIVE and master in view.in_sync
     if complete and not after.joining:
         return after
     in_sync = after.in_sync if complete else frozenset({master})

@@ -137,6 +137,7 @@ class Replica:
             service.lateness.ring_is_behind, self.ring.received,
         )  # fmt: skip
         service.backing = self.backing
+        self.backing.repaired = service.repaired
         return self.backing
 
     def _become_master(self, *, complete: bool) -> None:

@@ -55,9 +55,13 @@ class ReplicatingBackingQueue:
         ready = inner.unstored()
         self._unstored = {message.sequence: message for message in (*ready, *out) if not message.position}
         """Messages that the store does not have; some may have been stored meanwhile."""
-        stored_out = store.live_count - (inner.ready_count - len(ready))
+        stored_out = store.live_count - inner.damaged_count - (inner.ready_count - len(ready))
         self.unseen = inner.unacked_count - stored_out - (len(self._unstored) - len(ready))
         """Messages in memory that were with consumers when this began, and that nobody could show."""
+        self._damaged: set[int] = set()
+        """Messages that could not be loaded."""
+        self.repaired: Callable[[Sequence[int]], None] = lambda sequences: None
+        """Told of damaged messages that were rewritten."""
         self._gone: list[int] = []
         """What has left the queue in this turn …"""
         self._purged: list[Range] = []
@@ -148,9 +152,20 @@ class ReplicatingBackingQueue:
         self.mark_dirty()
         return count
 
+    @property
+    def damaged_count(self) -> int:
+        """Stored messages that were found damaged."""
+        return self.inner.damaged_count
+
     def readmit(self, sequences: Sequence[int]) -> int:
-        """Make messages ready that were damaged and have been rewritten; the mirrors have them."""
+        """Make messages ready that were damaged and have been rewritten; mirrors that lack them get them."""
+        self._damaged.difference_update(sequences)
+        self.repaired(sequences)
         return self.inner.readmit(sequences)
+
+    def damaged(self, sequences: Sequence[int]) -> list[int]:
+        """Messages that could not be loaded because the disk has damaged them."""
+        return [number for number in sequences if number in self._damaged]
 
     def settle(self, spans: Sequence[Range]) -> int:
         """Lent messages leave the queue. That is told at once: somebody waits until it is true everywhere."""
@@ -323,6 +338,7 @@ class ReplicatingBackingQueue:
             found = self._store.load(stored)
         except DamageError as damage:
             lost = set(damage.sequences)
+            self._damaged |= lost
             found = self._store.load([number for number in stored if number not in lost])
         by_number = {message.sequence: message for message in found}
         loaded = [by_number.get(number) or unstored.get(number) for number in sequences]

@@ -19,6 +19,12 @@ Numbers suffice for that, because no number is ever given out twice: each epoch 
 (`first_sequence`), so what a deposed master numbered without its successor's knowledge cannot be taken
 for something else.
 
+# Damage
+
+A message that the master's disk has damaged cannot be sent. The mirror is not synchronised before the message
+is repaired (`broker.repairs`), has left the queue, or is given up because no member has a good copy: else it
+could be promoted and let the good copy of another member go.
+
 # Death at any step
 
 The session lives with its ring view. If the mirror dies it is forgotten; if the master dies the new
@@ -67,6 +73,9 @@ class Contents(Protocol):
     def load(self, sequences: Sequence[int]) -> list[Message]:
         """The messages, less those that are damaged."""
 
+    def damaged(self, sequences: Sequence[int]) -> list[int]:
+        """Messages that could not be loaded because the disk has damaged them."""
+
 
 class Synchronisation:
     """The master's side, for one mirror."""
@@ -93,6 +102,8 @@ class Synchronisation:
         self.missing.subtract(have)
         self.missing.subtract(coming)
         self.total = self.missing.count
+        self.unreadable = SequenceSet()
+        """What the mirror lacks and the master cannot read."""
         self._in_flight: deque[int] = deque()
         """Batches that the mirror has not taken yet: how many messages. The first may be none: it is the
         word to drop the surplus."""
@@ -102,7 +113,7 @@ class Synchronisation:
     @property
     def done(self) -> bool:
         """Does the mirror hold everything?"""
-        return not self.missing and not self._in_flight
+        return not self.missing and not self._in_flight and not self.unreadable
 
     @property
     def progress(self) -> int:
@@ -111,9 +122,24 @@ class Synchronisation:
 
     def removed(self, ranges: Iterable[Range]) -> None:
         """Messages have left the queue."""
-        if self.missing:
-            for first, size in ranges:
-                self.missing.remove(first, size)
+        for numbers in (self.missing, self.unreadable):
+            if numbers:
+                for first, size in ranges:
+                    numbers.remove(first, size)
+
+    def repaired(self, sequences: Iterable[int]) -> None:
+        """The master can read these again."""
+        for number in sequences:
+            if number in self.unreadable:
+                self.unreadable.remove(number, 1)
+                self.missing.add(number)
+
+    def give_up(self, sequences: Iterable[int]) -> list[int]:
+        """Let the mirror do without these, of which nobody has a good copy; gives those that it lacks."""
+        lacking = [number for number in sequences if number in self.unreadable]
+        for number in lacking:
+            self.unreadable.remove(number, 1)
+        return lacking
 
     def appeared(self, sequence: int) -> None:
         """An old message has been found that nobody could show before."""
@@ -133,6 +159,9 @@ class Synchronisation:
         numbers, size_bytes = self._choose(contents)
         batch = contents.load(numbers)
         self.removed(ranges_of(numbers))
+        if len(batch) < len(numbers):
+            for number in contents.damaged(numbers):
+                self.unreadable.add(number)
         self._in_flight.append(len(batch))
         if self.pace.bytes_per_s:
             self.not_before_ms = now_ms + size_bytes * 1000 // self.pace.bytes_per_s

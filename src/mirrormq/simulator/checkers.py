@@ -6,7 +6,7 @@ drained the queues. A checker says what is wrong in a sentence; no sentence, all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple, Protocol
 
@@ -60,18 +60,34 @@ def some(found: Iterable[str]) -> str:
 
 class ConfirmedIsKept:
     """G1: what was confirmed was delivered and acknowledged in the end. Transient messages may go when all
-    who have them die, so only persistent ones are looked at."""
+    who have them die, so only persistent ones are looked at. Those that were confirmed while one node was
+    left, whose disk failed then, are excused."""
+
+    def __init__(self) -> None:
+        self._excuses: list[tuple[int, int]] = []
+
+    def excuse(self, from_ms: int, to_ms: int) -> None:
+        """Messages confirmed in between may have been on one disk only, which failed."""
+        self._excuses.append((from_ms, to_ms))
 
     def finish(self, end: EndState) -> Iterator[str]:
         history = end.history
         held = {body for copy in end.copies() if copy.master for body in copy.bodies}
-        lost = {
-            body
-            for body in history.confirmed.keys() - history.acknowledged.keys() - held
-            if history.sent[body].persistent
-        }
+        lost = self.covered(history.confirmed.keys() - history.acknowledged.keys() - held, history)
         if lost:
             yield f"confirmed and lost: {some(lost)}"
+
+    def covered(self, bodies: Iterable[str], history: RunHistory) -> set[str]:
+        """Messages that must not be lost, of these."""
+        return {
+            body
+            for body in bodies
+            if body in history.confirmed and history.sent[body].persistent
+            if not self._is_excused(history.confirmed[body].at_ms)
+        }
+
+    def _is_excused(self, at_ms: int) -> bool:
+        return any(start <= at_ms <= stop for start, stop in self._excuses)
 
 
 class NothingIsInvented:
@@ -123,13 +139,17 @@ def overtaken(found: Iterable[tuple[object, SentRecord, str]]) -> set[str]:
 
 class OrderIsKept:
     """Of what one channel published to one queue, each subscription sees in order what is of one priority and
-    not redelivered."""
+    not redelivered. Messages whose record was damaged come when a mirror has sent them again."""
+
+    def __init__(self, damaged: Collection[str] = ()) -> None:
+        self._damaged = damaged
 
     def finish(self, end: EndState) -> Iterator[str]:
         wrong = overtaken(
             ((seen.consumer, seen.subscription, sent.channel, sent.queue, sent.priority), sent, seen.body)
             for seen in end.history.delivered
             if (sent := end.history.sent.get(seen.body)) and not seen.redelivered and not seen.detoured
+            if seen.body not in self._damaged
         )
         if wrong:
             yield f"delivered out of order: {some(wrong)}"
@@ -139,8 +159,9 @@ class OneIsActive:
     """A queue with a single active consumer keeps its order for all of its consumers together: what none of
     them has seen before comes in the order in which a channel published it."""
 
-    def __init__(self, single: Callable[[str], bool]) -> None:
+    def __init__(self, single: Callable[[str], bool], damaged: Collection[str] = ()) -> None:
         self._single = single
+        self._damaged = damaged
 
     def finish(self, end: EndState) -> Iterator[str]:
         first = {seen.body: seen for seen in reversed(end.history.delivered)}
@@ -148,6 +169,7 @@ class OneIsActive:
             ((sent.channel, sent.queue), sent, seen.body)
             for seen in end.history.delivered
             if first[seen.body] is seen and not seen.redelivered and not seen.detoured
+            if seen.body not in self._damaged
             if (sent := end.history.sent.get(seen.body)) and self._single(sent.queue)
         )
         if wrong:
@@ -274,6 +296,10 @@ class AcksAreNotInvented:
     def came(self, queue_id: int, sequence: int, body: str) -> None:
         """A message has got its number."""
         self._bodies.setdefault((queue_id, sequence), set()).add(body)
+
+    def bodies(self, queue_id: int, sequence: int) -> set[str]:
+        """Messages that have had a number."""
+        return self._bodies.get((queue_id, sequence), set())
 
     def went(self, queue_id: int, sequence: int) -> None:
         """A message has left."""

@@ -1,15 +1,17 @@
 """Disk faults: a journal that is lost, a record that is garbled, an older copy of a node's whole disk.
 
-Each hits one node, alone or while every node is stopped at once. The guarantee (G1) covers them as long as
-another member that is in sync keeps its disk, so a fault waits until that holds for every durable queue of
-its victim, and does not happen if it never does.
+Each hits one node: alone, while every node is stopped at once, or after all were stopped in good order and
+the victim was the last one. The guarantee (G1) covers them as long as another member that is in sync keeps
+its disk, so a fault waits until that holds for every durable queue of its victim, and does not happen if it
+never does. Messages that are confirmed while nodes are stopped in order may be on the victim's disk only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from mirrormq.cluster.lifecycle import LifecyclePhase
 from mirrormq.metadata.state import MetadataState
 from mirrormq.simulator.fault_plan import Fault
 from mirrormq.simulator.membership_churn import ChurnHost
@@ -25,22 +27,42 @@ RETRY_MS = 50
 RETRIES = 60
 """A fault that the guarantee does not cover is tried again for three seconds."""
 
+SHUTDOWN_MS = 3000
+"""A node that has not stopped in good order by then is killed: a node without a leader waits for one."""
+
 
 class DiskSnapshots(ChurnHost, Protocol):
     """Nodes with disks, and the links between them."""
 
     network: Network
 
+    def single_copy(self, from_ms: int, to_ms: int) -> None:
+        """Messages confirmed in between may have been on one disk only, which failed."""
+
+
+class _Shutdown(NamedTuple):
+    """Stop of all nodes, and how much had been changed and spoiled before."""
+
+    began_ms: int
+    changes: int
+    happened: int
+
 
 class DiskFaults:
-    """Disk faults of one run; `stop` ends a process, `start` begins one."""
+    """Disk faults of one run; `stop` ends a process, `start` begins one. `changes` counts what an operator
+    changed: a policy or the membership may take a copy away that a fault counts on."""
 
     def __init__(
-        self, cabinet: DiskSnapshots, stop: Callable[[str, bool], None], start: Callable[[str, int], None]
+        self,
+        cabinet: DiskSnapshots,
+        stop: Callable[[str, bool], None],
+        start: Callable[[str, int], None],
+        changes: Callable[[], int],
     ) -> None:
         self._cabinet = cabinet
         self._stop = stop
         self._start = start
+        self._changes = changes
         self._older: dict[int, dict[str, dict[str, bytes]]] = {}
         """Copies of disks, by the number of the fault that will put them back."""
         self.happened = 0
@@ -67,6 +89,51 @@ class DiskFaults:
         self.happened += 1
         for place, name in enumerate(names):
             self._start(name, 1 + place * (fault.dice >> 8) % 1500)
+
+    def shut_down(self, fault: Fault, retries: int = RETRIES) -> None:
+        """Stop all nodes in good order, the victim last; spoil its disk, and start all of them."""
+        victim, *others = fault.nodes
+        if not self._covered(victim) or not self._is_mirrored(victim):
+            if retries:
+                self._cabinet.timeline.after(RETRY_MS, lambda: self.shut_down(fault, retries - 1))
+            return
+        now = self._cabinet.timeline.now_ms
+        self._stop_in_order(fault, [*others, victim], _Shutdown(now, self._changes(), self.happened))
+
+    def _stop_in_order(self, fault: Fault, left: list[str], shutdown: _Shutdown) -> None:
+        """Stop the first of the nodes that are left, and wait for it."""
+        if not left:
+            self._end_shutdown(fault, shutdown)
+            return
+        node, now = self._cabinet.nodes[left[0]], self._cabinet.timeline.now_ms
+        if node.running:
+            node.controller.want(False)
+            node.mark_dirty()
+        self._await_stop(fault, left, shutdown, now + SHUTDOWN_MS)
+
+    def _await_stop(self, fault: Fault, left: list[str], shutdown: _Shutdown, until_ms: int) -> None:
+        node, timeline = self._cabinet.nodes[left[0]], self._cabinet.timeline
+        stops = node.running and node.controller.serving.phase is not LifecyclePhase.IDLE
+        if stops and timeline.now_ms < until_ms:
+            timeline.after(RETRY_MS, lambda: self._await_stop(fault, left, shutdown, until_ms))
+            return
+        self._cabinet.note(f"{node.name} has stopped{', not in good order' if stops else ''}")
+        self._stop(node.name, False)
+        self._stop_in_order(fault, left[1:], shutdown)
+
+    def _end_shutdown(self, fault: Fault, shutdown: _Shutdown) -> None:
+        if (self._changes(), self.happened) == (shutdown.changes, shutdown.happened):
+            self._cabinet.single_copy(shutdown.began_ms, self._cabinet.timeline.now_ms)
+            self._spoil(self._cabinet.nodes[fault.nodes[0]].disk, fault)
+            self.happened += 1
+        names = fault.nodes if fault.dice & 1 else fault.nodes[::-1]
+        for place, name in enumerate(names):
+            self._start(name, 1 + place * (fault.dice >> 8) % 1500)
+
+    def _is_mirrored(self, victim: str) -> bool:
+        """Does the policy in force want mirrors?"""
+        policies = self._cabinet.nodes[victim].member.metadata.state.policies.values()
+        return all("ha-mode" in policy.definition for policy in policies)
 
     def _spoil(self, disk: SimulatedDisk, fault: Fault) -> None:
         way = (fault.dice >> 2) % 3

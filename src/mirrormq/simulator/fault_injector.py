@@ -57,6 +57,9 @@ class FaultScene(ChurnHost, Protocol):
     def deaf(self, from_ms: int, to_ms: int) -> None:
         """What a node said in between may not have been heard."""
 
+    def single_copy(self, from_ms: int, to_ms: int) -> None:
+        """Messages confirmed in between may have been on one disk only, which failed."""
+
 
 class FaultInjector:
     """All that is wrong now."""
@@ -68,7 +71,11 @@ class FaultInjector:
         self._cuts: Counter[tuple[str, str]] = Counter()
         self._frozen: Counter[str] = Counter()
         self._leaving = MembershipChurn(scene, self._held_down)
-        self.disk_faults = DiskFaults(scene, self._stop_for_a_while, self._start_soon)
+        self._changes = 0
+        """Changes of policies and of the membership."""
+        self.disk_faults = DiskFaults(
+            scene, self._stop_for_a_while, self._start_soon, lambda: self._changes + self._leaving.under_way
+        )
         self._begin: dict[str, Callable[[Fault], None]] = {
             "kill": lambda fault: self._die(fault, power=False),
             "power": lambda fault: self._die(fault, power=True),
@@ -86,6 +93,7 @@ class FaultInjector:
             "leave": lambda fault: self._leaving.begin(fault.nodes[0]),
             "disk": self.disk_faults.begin,
             "disks": self.disk_faults.begin,
+            "shutdown": self.disk_faults.begin,
         }
         self._end: dict[str, Callable[[Fault], None]] = {
             "kill": self._start,
@@ -101,6 +109,7 @@ class FaultInjector:
             "leave": lambda fault: self._leaving.end(fault.nodes[0]),
             "disk": self.disk_faults.end,
             "disks": self.disk_faults.end,
+            "shutdown": self.disk_faults.shut_down,
         }
 
     def plan(self, faults: list[Fault], start_ms: int) -> None:
@@ -111,6 +120,7 @@ class FaultInjector:
     def _do(self, fault: Fault) -> None:
         self._scene.note(f"fault {fault} begins")
         now = self._scene.timeline.now_ms
+        self._changes += fault.kind in ("policy", "leave")
         if fault.kind in ("partition", "one-way", "clog", "freeze"):
             self._scene.deaf(now - ROUND_MS, now + fault.ends_ms - fault.begins_ms + 2 * SILENCE_MS)
         elif fault.kind == "reset":

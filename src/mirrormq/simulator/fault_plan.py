@@ -27,6 +27,7 @@ KINDS = {
     "leave": 2,
     "disk": 3,
     "disks": 3,
+    "shutdown": 3,
 }
 """Each kind and how often it is drawn.
 
@@ -45,9 +46,10 @@ move           a queue's master is moved
 leave          a node leaves the cluster, and joins it again with an empty disk
 disk           a node stops; its journal is lost or garbled, or its disk is replaced by an older copy
 disks          the same while every node is stopped at once
+shutdown       all nodes are stopped in good order, one after the other; the disk of the last one fails so
 """
 
-EVERY_NODE = ("blackout", "disks")
+EVERY_NODE = ("blackout", "disks", "shutdown")
 """Faults that concern all nodes."""
 
 LASTS_MS = (300, 3000, 5000, 9000)

@@ -47,6 +47,11 @@ class MembershipChurn:
         """The others were asked to forget it."""
         self._wanted_back = False
 
+    @property
+    def under_way(self) -> bool:
+        """Whether a node is leaving, or has left and is not back."""
+        return bool(self._who)
+
     def begin(self, name: str) -> None:
         """The operator wants a node to leave."""
         cluster = self._cluster

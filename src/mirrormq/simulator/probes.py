@@ -59,6 +59,8 @@ class Probes:
         self.logs = LogsAgree()
         self.rings = RingsAgree()
         self.acks = AcksAreNotInvented()
+        self.damaged: set[str] = set()
+        """Messages of which a record was found damaged."""
         self._seen: dict[tuple[str, int], tuple[object, int, int]] = {}
         """By node and queue: which replica was looked at, in which epoch, and up to which operation."""
 
@@ -68,6 +70,9 @@ class Probes:
 
     def turned(self, node: SimulatedNode, broker: Broker) -> None:
         """A node has ended a turn."""
+        if broker.journal.damage.pending_count:
+            for queue_id, sequences in broker.journal.damage.pending().items():
+                self.damaged.update(*(self.acks.bodies(queue_id, sequence) for sequence in sequences))
         for queue_id, replica in broker.replica_manager.replicas.items():
             ring = replica.ring
             key = node.name, queue_id
@@ -108,9 +113,9 @@ class Probes:
         of that, and on another side its numbers may have been others'."""
         for queue_id, replica in broker.replica_manager.replicas.items():
             if replica.backing is not None:
-                numbers = list(replica.backing.held().numbers())
-                for number, message in zip(numbers, replica.backing.load(numbers), strict=True):
-                    self.acks.came(queue_id, number, body_of(message.frames).decode())
+                # A damaged record is left out until a mirror has sent the message again.
+                for message in replica.backing.load(list(replica.backing.held().numbers())):
+                    self.acks.came(queue_id, message.sequence, body_of(message.frames).decode())
 
     def alone(self, node: SimulatedNode, broker: Broker) -> None:
         """Queues without mirrors have a master, too."""

@@ -82,7 +82,15 @@ def lost_copies(broker: Broker, record: records.Queue, before: records.Queue) ->
             f"node {master} is promoted without the copies of {', '.join(given_up)}, "
             "which have not reported: messages that only they hold are lost"
         )
-    if master in nodes and nodes[master].has_lost_copy(old.incarnation_of(master)):
+    incarnations = {former.node: former.incarnation for former in before.former}
+    if master in incarnations and master not in old.in_sync:
+        yield (
+            f"node {master}, which was synchronised until it left the in-sync set, is promoted: no copy of "
+            f"{', '.join(sorted(old.in_sync))} is trusted. Messages confirmed since that are not readable "
+            "there are lost"
+        )
+    joined = incarnations[master] if master in incarnations else old.incarnation_of(master)
+    if master in nodes and nodes[master].has_lost_copy(joined):
         fault = nodes[master].journal_fault or "an earlier fault"
         yield (
             f"no member has a trusted copy: node {master} is promoted with a copy that it may have lost "

@@ -107,7 +107,7 @@ def _ring_changes(broker: Broker, record: records.Queue, before: records.Queue) 
             yield "info", f"{which} replica of queue {here} detected replica {pid(record, name)} to be down"
     if moved:
         yield "info", f"Promoting mirror {here} to leader"
-        if view.master not in old.in_sync:
+        if view.master not in old.in_sync and not any(former.node == view.master for former in before.former):
             yield "warning", "the new leader was not synchronised: messages are lost"
     for name in view.members:
         if name not in old.members:

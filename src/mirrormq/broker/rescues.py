@@ -1,0 +1,73 @@
+"""Messages that were left behind by a rescue: they become orphans of the node whose disk has them.
+
+A rescue (`copy_records.Rescue`) promotes a copy that may lack messages which other disks hold: a former
+member takes over from a master whose journal is damaged, or the promotion timeout gave a node up. Every other
+node that has the queue in its journal compares numbers. The new master knows numbers up to that of its last
+message, and uses those of its own epoch from then on; nothing in between will ever come from it. Messages
+with such numbers are set aside before the node joins the ring as a mirror, and go back to the queue as
+`ha-orphans` says (`orphan_return`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mirrormq.broker.events.log_buffer import MIRRORING
+from mirrormq.cluster.orphan_store import BATCH_MESSAGES
+from mirrormq.errors import DamageError
+from mirrormq.metadata import records
+from mirrormq.queues.message import Message
+from mirrormq.replication.synchronisation import first_sequence
+from mirrormq.storage.queue_store import JournalQueue
+
+if TYPE_CHECKING:
+    from mirrormq.broker.broker import Broker
+    from mirrormq.broker.orphan_restorer import OrphanRestorer
+
+
+class Rescues:
+    """Rescues of queues that this node may hold messages of."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._orphans: OrphanRestorer | None = None
+        self._early: list[records.Queue] = []
+        """Queues that were seen before the store of orphans was there."""
+
+    def attach(self, orphans: OrphanRestorer) -> None:
+        """Use a store of orphans. Nothing has been received from other nodes yet."""
+        self._orphans = orphans
+        early, self._early = self._early, []
+        for record in early:
+            self.follow(record)
+
+    def follow(self, record: records.Queue) -> None:
+        """Set aside what this node has of a queue above the copy that was promoted, if there was a rescue."""
+        rescue, store = record.rescue, self._broker.journal.queues.get(record.queue_id)
+        if rescue is None or store is None:
+            return
+        first, end = rescue.highest_sequence + 1, first_sequence(rescue.epoch)
+        left = [number for number in store.held() if first <= number < end]
+        if not left:
+            return
+        if self._orphans is None:
+            self._early.append(record)
+            return
+        kept = self._orphans.set_aside(record, self._load(store, left))
+        store.forget(left)
+        text = (
+            f"Mirrored queue '{record.name}' in vhost '{record.vhost}': {kept} messages above the copy of "
+            f"{record.ring.master}, which was promoted in epoch {rescue.epoch}, are set aside as orphans"
+        )
+        self._broker.log_entries.add("warning", MIRRORING, text, vhost=record.vhost, queue=record.name)
+
+    def _load(self, store: JournalQueue, numbers: list[int]) -> Iterator[Message]:
+        """Read messages in batches, without those that are damaged on disk."""
+        for at in range(0, len(numbers), BATCH_MESSAGES):
+            some = numbers[at : at + BATCH_MESSAGES]
+            try:
+                yield from store.load(some)
+            except DamageError as damage:
+                self._broker.log_entries.warn(f"not set aside: {damage}")
+                yield from store.load([number for number in some if number not in damage.sequences])
