@@ -1,13 +1,15 @@
-"""A whole broker in this process, without sockets: real connections, channels, queues, journal and metadata.
+"""Test harness: a whole broker in this process, with real connections, channels, queues, journal and
+metadata.
 
     node = Node()
     client = node.connect()
     client.send(methods.encode_queue_declare("q"))
     client.publish("q", b"hello")
-    assert client.read() == […]                 runs a turn, gives what a client would have read
+    assert client.read() == […]                 runs a turn, returns what a client would have read
 
-The disk is simulated, so a test may stop, kill or cut the power of the node (`restart`); the clock
-stands still until `advance`. Nothing reaches a client before the turn that the runtime would have run.
+There are no sockets. The disk is simulated, so a test may stop, kill or cut the power of the node
+(`restart`). The clock stands still until `advance`. Output reaches a client only after the turn that the
+runtime would have run.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ HOT_BYTES = 1 << 30
 
 
 class Received(NamedTuple):
-    """What a client read: a method, and the content that came with it if any."""
+    """Method that a client read, with its content if any."""
 
     channel: int
     method: Any
@@ -55,7 +57,7 @@ class Received(NamedTuple):
 
 
 class Node:
-    """One broker on one disk; `restart` makes another on the same disk."""
+    """Broker on one disk; `restart` starts another one on the same disk."""
 
     metadata_directory = "data/metadata"
 
@@ -71,7 +73,7 @@ class Node:
         self.boot()
 
     def boot(self) -> None:
-        """What a starting node does."""
+        """Start the node from its disk."""
         self.clients: list[Client] = []
         self._files = ConsensusLog(self.disk, self.metadata_directory)
         name = Settings().name
@@ -89,10 +91,10 @@ class Node:
         self.broker = Broker(settings, self.metadata, self.journal, self.clock, self.budget, self.outside())
 
     def metadata_opened(self) -> None:
-        """For subclasses: the metadata is there, and nobody follows it yet."""
+        """Hook for subclasses: the metadata is open, and has no listeners yet."""
 
     def outside(self) -> Environment:
-        """What the broker cannot do by itself."""
+        """Return the environment of the broker: names, randomness and password checks."""
         return Environment(
             lambda: f"name-{next(self._names)}",
             lambda below: 0,
@@ -100,7 +102,8 @@ class Node:
         )
 
     def restart(self, way: Literal["stop", "kill", "power"] = "stop") -> None:
-        """Stop in order, die with the disk's cache intact, or lose what was not synced; then start again."""
+        """Stop in order ("stop"), kill the process ("kill"), or lose everything that was not synced
+        ("power"); then start again."""
         if way == "stop":
             for client in list(self.clients):
                 client.lose()
@@ -114,7 +117,7 @@ class Node:
         self.boot()
 
     def connect(self, **options: Any) -> Client:
-        """A client with channel 1 open."""
+        """Return a client with channel 1 open."""
         return Client(self, **options)
 
     def write(self, command: Command) -> None:
@@ -122,28 +125,28 @@ class Node:
         self.metadata.write(command)
 
     def turn(self) -> None:
-        """End turns until there is nothing more to do."""
+        """Run turns until no work is left."""
         while self.broker.turn():
             pass
 
     def advance(self, milliseconds: int) -> None:
-        """Time passes; what is due is done."""
+        """Advance the clock, and run what is due."""
         self.clock.now_ms += milliseconds
         self.clock.run_due()
         self.turn()
 
     def queue(self, name: str) -> Queue:
-        """A live queue."""
+        """Return a live queue."""
         return self.broker.vhosts["/"].queues[name]
 
     def counts(self, name: str) -> tuple[int, int]:
-        """A queue's ready and unacknowledged messages."""
+        """Return the numbers of a queue's ready and unacknowledged messages."""
         backing = self.queue(name).backing
         return backing.ready_count, backing.unacked_count
 
 
 class Client:
-    """The client's end of a connection: sends method payloads, decodes what comes back."""
+    """Client end of a connection: sends method payloads, decodes the replies."""
 
     def __init__(
         self, node: Node, *, user: str = "guest", capabilities: tuple[str, ...] = CAPABILITIES
@@ -166,14 +169,14 @@ class Client:
     # -- sending --------------------------------------------------------------------------------
 
     def send(self, *payloads: bytes, channel: int = 1) -> None:
-        """Methods without content, in one write."""
+        """Send methods without content, in one write."""
         self.connection.receive(b"".join([method_frame(channel, payload) for payload in payloads]))
 
     def publish(
         self, key: str, *bodies: bytes, exchange: str = "", mandatory: bool = False, channel: int = 1,
         persistent: bool = False, **properties: Any,
     ) -> None:  # fmt: skip
-        """Messages with equal properties, in one write."""
+        """Publish messages with equal properties, in one write."""
         method = method_frame(channel, methods.encode_basic_publish(exchange, key, mandatory))
         mode = 2 if persistent else None
         header = encode_properties(BasicProperties(delivery_mode=mode, **properties))
@@ -182,14 +185,15 @@ class Client:
         )
 
     def lose(self) -> None:
-        """The socket is gone."""
+        """Drop the connection."""
         self.connection.lost()
         self.node.clients.remove(self)
 
     # -- reading --------------------------------------------------------------------------------
 
     def read(self, *, turn: bool = True) -> list[Received]:
-        """Everything that has come since the last `read`; without a turn: what is already on its way."""
+        """Return everything received since the last `read`; without a turn, only what the broker has written
+        already."""
         if turn:
             self.node.turn()
         while True:
@@ -202,31 +206,31 @@ class Client:
             if not data and self.connection.buffered_bytes == waiting:
                 break
         self.node.broker.writing.pop(self.connection, None)
-        found, self._unread = self._unread, []
-        return found
+        received, self._unread = self._unread, []
+        return received
 
     def methods(self) -> list[Any]:
-        """The same, methods only."""
+        """Return the methods received since the last `read`."""
         return [received.method for received in self.read()]
 
     def call(self, payload: bytes, channel: int = 1) -> Any:
-        """Send one method and read its only answer."""
+        """Send one method and return its only reply."""
         self.send(payload, channel=channel)
-        (answer,) = self.read()
-        return answer.method
+        (reply,) = self.read()
+        return reply.method
 
     def get(self, queue: str, *, no_ack: bool = False, channel: int = 1) -> Received | None:
-        """basic.get; None if the queue is empty."""
+        """Fetch a message with basic.get; return None if the queue is empty."""
         self.send(methods.encode_basic_get(queue, no_ack), channel=channel)
-        (answer,) = self.read()
-        return None if isinstance(answer.method, methods.BasicGetEmpty) else answer
+        (reply,) = self.read()
+        return None if isinstance(reply.method, methods.BasicGetEmpty) else reply
 
     def drain(self, queue: str) -> list[bytes]:
-        """Take everything that is ready, first to last."""
-        found = []
+        """Fetch all ready messages, first to last."""
+        bodies = []
         while (message := self.get(queue, no_ack=True)) is not None:
-            found.append(message.body or b"")
-        return found
+            bodies.append(message.body or b"")
+        return bodies
 
     def _decode(self, data: bytes) -> None:
         at = 0
@@ -254,9 +258,9 @@ class Client:
 
 
 def deliveries(received: list[Received]) -> list[tuple[int, bytes | None, bool]]:
-    """The deliveries among them: tag, body, redelivered."""
+    """Return tag, body and redelivered flag of the deliveries among the received methods."""
     return [
-        (one.method.delivery_tag, one.body, one.method.redelivered)
-        for one in received
-        if isinstance(one.method, methods.BasicDeliver | methods.BasicGetOk)
+        (each.method.delivery_tag, each.body, each.method.redelivered)
+        for each in received
+        if isinstance(each.method, methods.BasicDeliver | methods.BasicGetOk)
     ]

@@ -1,4 +1,4 @@
-"""What tests need that a machine may lack; the reason of a skip says what to do about it."""
+"""Programs that tests need and a machine may lack. The reason of a skip says how to install them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.brokers.rabbitmq import VERSION, RabbitMQ
 
 
 def not_installed(program: str, package: str = "") -> str:
-    """The reason to skip where a program is not there."""
+    """Return the reason to skip a test because a program is missing."""
     return f"{program} is not installed: apt-get install {package or program}"
 
 
@@ -18,6 +18,6 @@ RABBITMQ = not_installed(f"RabbitMQ {VERSION}", "rabbitmq-server") + " on Debian
 
 
 def need_rabbitmq() -> None:
-    """Go on only where the real broker can be asked."""
+    """Skip the test if RabbitMQ is not installed."""
     if not RabbitMQ.available():
         pytest.skip(RABBITMQ)

@@ -1,4 +1,4 @@
-"""Stewards in one process: real members on simulated disks and links, applications that only take notes."""
+"""Cluster controllers in one process: real members on simulated disks and links, recording applications."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mirrormq.simulator.virtual_time import VirtualTime
 
 
 class Notes:
-    """An application that does nothing but note what it is told."""
+    """Application that only records the calls of its controller."""
 
     def __init__(self, node: SimulatedNode) -> None:
         self.node = node
@@ -73,7 +73,7 @@ class Notes:
 
 
 class Cluster:
-    """Nodes a, b, c …"""
+    """Cluster of nodes a, b, c …"""
 
     def __init__(self, count: int, handling: PartitionHandling | None = None, seed: int = 1) -> None:
         self.handling = handling or PartitionHandling()
@@ -106,7 +106,7 @@ class Cluster:
         self.timeline.run_until(self.timeline.now_ms + milliseconds)
 
     def until(self, condition: Callable[[], object], most_ms: int = 60_000) -> int:
-        """Let time pass until something holds; says how long that took."""
+        """Advance time until a condition holds, and return the time it took."""
         began = self.timeline.now_ms
         while not condition():
             assert self.timeline.now_ms - began < most_ms, f"not in {most_ms} ms:\n{self.describe()}"
@@ -114,7 +114,7 @@ class Cluster:
         return self.timeline.now_ms - began
 
     def cut(self, *groups: str) -> None:
-        """Two-way, between the groups."""
+        """Cut the links between the groups, in both directions."""
         for one in self.names:
             for other in self.names:
                 if one != other and not any(one in group and other in group for group in groups):
@@ -136,12 +136,12 @@ class Cluster:
         self.write(at, c.PutQueue(Queue("/", queue, node=at)))
 
     def synchronise(self, queue: str, at: str) -> None:
-        """The master says that all of its mirrors have everything."""
+        """Report all mirrors of a queue as synchronised, as its master."""
         record = self.state(at).queues["/", queue]
         view = record.ring.with_sync_generation(frozenset(record.ring.members), {})
         self.write(at, c.ChangeViews([c.ViewChange(record.queue_id, view)]))
 
-    # -- what there is --------------------------------------------------------------------------
+    # -- queries --------------------------------------------------------------------------------
 
     def house(self, name: str) -> Notes:
         house = self.nodes[name].house
@@ -152,11 +152,11 @@ class Cluster:
         return self.nodes[name].member.metadata.state
 
     def serving(self) -> list[str]:
-        """The nodes whose applications run."""
+        """Return the nodes whose applications run."""
         return [name for name, node in self.nodes.items() if node.running and self.house(name).serving]
 
     def ring(self, queue: str, at: str) -> str:
-        """Members, master first, synchronised ones in capitals, as a node knows it."""
+        """Return the members as a node knows them: master first, synchronised ones in capitals."""
         record = self.state(at).queues.get(("/", queue))
         if record is None:
             return ""

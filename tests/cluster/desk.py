@@ -1,4 +1,4 @@
-"""A coordinator at its desk: the metadata of a cluster, and everything it decides carried out at once."""
+"""Coordinator with the metadata of a cluster; all its decisions are applied at once."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from mirrormq.replication.initial_placement import locator, place
 from mirrormq.wire.fields import Field
 
 LEADER = "leader"
-"""The metadata's leader; it holds no queues here, so it can outlive all nodes that do."""
+"""Metadata leader. It holds no queues here, so that it can outlive all nodes that do."""
 
 
 class Desk:
-    """Nodes are single letters."""
+    """Coordinator under test. Node names are single letters."""
 
     reporting = True
-    """Whether nodes report their copies; a test may hold that back."""
+    """Whether nodes report their copies; a test may disable it."""
 
     def __init__(self, nodes: str, **definition: Any) -> None:
         self.choice = random.Random(7)
@@ -34,11 +34,11 @@ class Desk:
         self.coordinator.lead(True)
         self.reachable: set[str] = set()
         self.written: list[c.Command] = []
-        """What the coordinator has written so far."""
+        """Commands that the coordinator has written so far."""
         self.generations: dict[str, int] = {}
-        """How often each node has opened its journal."""
+        """Number of times that each node has opened its journal."""
         self.disks: dict[str, int] = {}
-        """Durable position of every copy on a node; 1 where nothing else is said."""
+        """Durable position of every copy on a node; 1 by default."""
         self.write(c.PutVhost(Vhost("/")))
         for name in nodes:
             self.start(name)
@@ -52,7 +52,7 @@ class Desk:
             self.coordinator.follow(change)
 
     def work(self, steps: int = 100) -> None:
-        """Let the coordinator come to rest."""
+        """Run the coordinator until it has no work left."""
         for _ in range(steps):
             if not self.coordinator.pending and not self.report_copies():
                 return
@@ -62,7 +62,8 @@ class Desk:
         raise AssertionError("the coordinator does not come to rest")
 
     def report_copies(self) -> bool:
-        """Report the copies of queues that are down, as brokers do; False if there is nothing to report."""
+        """Report the copies of queues that are down, as brokers do. Return False if there is nothing to
+        report."""
         found = []
         for queue in self.state.queues.values() if self.reporting else ():
             reported = {(copy.node, copy.incarnation) for copy in queue.copies}
@@ -78,7 +79,7 @@ class Desk:
         return bool(found)
 
     def open_journal(self, name: str, *, journal: str = "", outdated: int = 0, damaged: bool = False) -> None:
-        """A node that has started reports its journal; `outdated`: by how many generations it went back."""
+        """Report the journal of a started node; `outdated` is the number of generations it went back."""
         self.generations[name] = self.generations.get(name, 0) + 1 - outdated
         incarnation, known = self.state.nodes[name].incarnation, self.state.nodes[name].journal
         self.write(
@@ -86,7 +87,7 @@ class Desk:
         )
 
     def start(self, name: str, **journal: Any) -> None:
-        """A node's application starts, whether or not its former life was missed."""
+        """Start a node's application, whether or not the end of its last incarnation was noticed."""
         before = self.state.nodes.get(name)
         self.reachable.add(name)
         self.coordinator.reach(frozenset(self.reachable))
@@ -100,7 +101,7 @@ class Desk:
         self.work()
 
     def stop(self, name: str) -> None:
-        """In good order, but with no time to hand its masters over."""
+        """Stop a node in good order, without time to move its masters."""
         node = self.state.nodes[name]
         self.write(c.PutNode(msgspec.structs.replace(node, running=False, shutdown=True)))
         self.reachable.discard(name)
@@ -112,7 +113,7 @@ class Desk:
         self.work()
 
     def policy(self, pattern: str = ".*", name: str = "p", priority: int = 0, **definition: Any) -> None:
-        """Keyword arguments are the definition, with underscores for hyphens."""
+        """Set a policy. Keyword arguments are the definition, with underscores for hyphens."""
         settings = {key.replace("_", "-"): value for key, value in definition.items()}
         self.write(c.PutPolicy(Policy("/", name, pattern, definition=settings, priority=priority)))
         self.work()
@@ -122,7 +123,7 @@ class Desk:
         self.work()
 
     def declare(self, name: str, at: str, arguments: dict[str, str] | None = None, **record: Any) -> View:
-        """A client of node `at` declares a queue."""
+        """Declare a queue as a client of node `at`."""
         table = {key: Field("S", value.encode()) for key, value in (arguments or {}).items()}
         definition = self.policies.effective("/", name, "queues").definition
         queue = place(
@@ -139,7 +140,7 @@ class Desk:
         return self.view(name)
 
     def synchronise(self, name: str, *mirrors: str) -> None:
-        """The master says that these have everything; none: all have."""
+        """Report these members as synchronised, as the master; without names, all of them."""
         queue = self.queue(name)
         view = queue.ring
         in_sync = view.in_sync | (frozenset(mirrors) or frozenset(view.members))
@@ -147,13 +148,13 @@ class Desk:
         self.work()
 
     def fall_behind(self, name: str, *mirrors: str) -> None:
-        """The master says that these lack something."""
+        """Report these members as not synchronised, as the master."""
         queue = self.queue(name)
         view = queue.ring.with_sync_generation(queue.ring.in_sync - set(mirrors), {})
         self.write(c.ChangeViews([c.ViewChange(queue.queue_id, view)]))
         self.work()
 
-    # -- what there is --------------------------------------------------------------------------
+    # -- queries --------------------------------------------------------------------------------
 
     def queue(self, name: str) -> Queue:
         return self.state.queues["/", name]
@@ -162,6 +163,6 @@ class Desk:
         return self.queue(name).ring
 
     def ring(self, name: str) -> str:
-        """The members, master first; those in capitals are synchronised."""
+        """Return the members: master first, synchronised ones in capitals."""
         view = self.view(name)
         return "".join(member.upper() if member in view.in_sync else member for member in view.members)

@@ -1,7 +1,7 @@
-"""Several members in this process: real logs on simulated disks, links that keep order, cuts and crashes.
+"""Several members in one process: real logs on simulated disks, ordered links, cuts and crashes.
 
-Time goes in milliseconds, and nothing takes longer than it says: a message takes `delay_ms`, the end of a
-connection is noticed as fast (a node that is killed closes its sockets), a disk takes no time.
+Time advances in milliseconds, and nothing takes longer than stated: a message takes `delay_ms`, the end of
+a connection is noticed as fast (a killed node closes its sockets), a disk takes no time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Node:
-    """A node: its disk lasts, its member goes with a crash."""
+    """Node whose disk survives a crash and whose member does not."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
@@ -69,12 +69,12 @@ class World:
         self.now_ms = 0
         self.nodes: dict[str, Node] = {}
         self.sessions: dict[frozenset[str], int] = {}
-        """Which pairs have a link, and its number."""
+        """Session number of the link between each connected pair."""
         self.cuts: set[frozenset[str]] = set()
         self._lanes: dict[tuple[str, str], deque[tuple[int, int, bytes]]] = {}
         self._count = 0
         self.lost = 0
-        """Messages that were on their way when a link went down."""
+        """Messages that were in flight when a link went down."""
 
     def __getitem__(self, name: str) -> Member:
         member = self.nodes[name].member
@@ -84,7 +84,7 @@ class World:
     # -- nodes ----------------------------------------------------------------------------------
 
     def found(self, name: str) -> None:
-        """The first node of a cluster."""
+        """Start the first node of a cluster."""
         node = self.nodes[name] = Node(self, name)
         node.start(lambda: new_cluster(name, self.random.randrange))
         self[name].metadata.boot(Defaults(r.User("guest")))
@@ -92,18 +92,18 @@ class World:
         self.link()
 
     def join(self, name: str) -> None:
-        """A fresh node that wants to belong to the others."""
+        """Start a fresh node that joins the others."""
         self.nodes[name] = Node(self, name)
         self.nodes[name].start(Snapshot)
         self.link()
 
     def crash(self, name: str) -> None:
-        """The machine loses its power: what was not synced is gone."""
+        """Cut the power of a machine: everything that was not synced is lost."""
         self.end(name)
         self.nodes[name].disk.crash()
 
     def end(self, name: str) -> None:
-        """The process dies."""
+        """Kill the process."""
         self.nodes[name].member = None
         for other in self.nodes:
             self._unlink(name, other, "the peer closed the connection")
@@ -119,18 +119,18 @@ class World:
         raise AssertionError(f"{name} has lost its log")
 
     def freeze(self, name: str) -> None:
-        """It does nothing, and its sockets stay open."""
+        """Freeze a node: it does nothing, and its sockets stay open."""
         self.nodes[name].frozen = True
 
     def suspect(self, name: str) -> None:
-        """The failure detectors of all others give it up."""
+        """Let the failure detectors of all other nodes report a node as down."""
         for other in self.nodes:
             self._unlink(name, other, "nothing heard")
 
     # -- links ----------------------------------------------------------------------------------
 
     def cut(self, *groups: Iterable[str]) -> None:
-        """Nodes of different groups lose sight of each other at once; those not named are alone."""
+        """Cut the links between groups at once; nodes that are not named are alone."""
         group = {name: f"alone {name}" for name in self.nodes}
         group |= {name: str(number) for number, names in enumerate(groups) for name in names}
         names = list(self.nodes)
@@ -145,7 +145,7 @@ class World:
         self.link()
 
     def link(self) -> None:
-        """Everybody dials everybody."""
+        """Connect all pairs of nodes that can be connected."""
         names = list(self.nodes)
         for number, one in enumerate(names):
             for other in names[number + 1 :]:
@@ -176,7 +176,7 @@ class World:
     # -- time -----------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """A millisecond passes."""
+        """Advance time by a millisecond."""
         self.now_ms += 1
         for (sender, peer), lane in list(self._lanes.items()):
             node = self.nodes[peer]
@@ -198,20 +198,20 @@ class World:
             self.step()
 
     def until(self, condition: Callable[[], object], most_ms: int = 20_000) -> int:
-        """Let time pass until something holds; says how long it took."""
+        """Advance time until a condition holds, and return the time it took."""
         began_ms = self.now_ms
         while not condition():
             assert self.now_ms - began_ms < most_ms, f"did not come about in {most_ms} ms: {self.describe()}"
             self.step()
         return self.now_ms - began_ms
 
-    # -- questions ------------------------------------------------------------------------------
+    # -- queries --------------------------------------------------------------------------------
 
     def alive(self) -> list[str]:
         return [name for name, node in self.nodes.items() if node.member is not None and not node.frozen]
 
     def leader(self, *names: str) -> str:
-        """The leader that all of them (or all who are alive) agree on; waits for it."""
+        """Wait until these nodes (or all live ones) agree on a leader, and return it."""
         seen = names or tuple(self.alive())
         self.until(lambda: self.leader_now(*seen))
         return str(self[seen[0]].leader)
@@ -221,13 +221,13 @@ class World:
         return len(known) == 1 and None not in known and self[str(next(iter(known)))].leading
 
     def settled(self, *names: str) -> bool:
-        """All of them have the same metadata, and nothing is on its way."""
+        """Tell whether all nodes have the same metadata, and no message is in flight."""
         members = [self[name] for name in names or self.alive()]
         tables = {tables_of(member) for member in members}
         return len(tables) == 1 and not any(member.metadata.unsettled for member in members)
 
     def write(self, name: str, command: c.Command, most_ms: int = 20_000) -> int:
-        """Write on a node and wait until it is done there; says how long it took."""
+        """Write on a node, wait until it is done there, and return the time it took."""
         done: list[bool] = []
         self[name].metadata.write(command, lambda: done.append(True))
         return self.until(lambda: done, most_ms)
@@ -249,7 +249,7 @@ class World:
 
 
 def tables_of(member: Member) -> bytes:
-    """The metadata as a value; versions count what happened here, so they are left out."""
+    """Return the metadata as a value, without versions, which count local events."""
     state = member.metadata.state
     tables = [
         sorted(map(_encode, getattr(state, name).values()))
@@ -259,7 +259,7 @@ def tables_of(member: Member) -> bytes:
 
 
 def cluster(count: int, **options: object) -> World:
-    """A cluster of nodes a, b, c … that has formed and come to rest."""
+    """Return a settled cluster of nodes a, b, c …"""
     world = World(**options)  # type: ignore[arg-type]
     names = [chr(ord("a") + number) for number in range(count)]
     world.found(names[0])

@@ -1,4 +1,4 @@
-"""Each node knows what the others are short of, as long as they are there and serve."""
+"""Alarm gossip: each node knows the resource alarms of connected nodes that serve."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SOON_MS = 200
 
 
 def watched(count: int) -> tuple[Cluster, Heard]:
-    """A cluster, and what each node has heard of the others' alarms."""
+    """Return a cluster, and the alarms of other nodes that each node was notified of."""
     cluster = Cluster(count)
     heard: Heard = {name: {} for name in cluster.names}
     for name in cluster.names:

@@ -1,4 +1,4 @@
-"""Who waits until all nodes have heard of a change, and for whom nobody waits."""
+"""Apply barrier: which callbacks wait for which nodes, and for how long."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from mirrormq.cluster.cluster_messages import ClusterMessage, Reach
 
 
 class Scene:
-    """A node with others; what it says to them, and who has been told."""
+    """Barrier of one node with its peers; records its messages and the callbacks that ran."""
 
     def __init__(self, *peers: str) -> None:
         self.peers = set(peers)

@@ -1,4 +1,4 @@
-"""A verb that is asked of another node is answered, refused, or given up; nobody waits for ever."""
+"""Control commands to another node are answered, refused, or timed out; no caller waits for ever."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def _respond(request: Request) -> dict[str, Any]:
 
 
 class Pair:
-    """Two nodes whose messages arrive when the test says so."""
+    """Two nodes whose messages arrive when the test delivers them."""
 
     def __init__(self) -> None:
         self.held = False
@@ -81,7 +81,7 @@ async def test_one_question_too_many_is_refused_on_either_side(monkeypatch: pyte
     monkeypatch.setattr(peer_rpc, "ANSWERING_MAX", 1)
     pair = Pair()
     first = asyncio.create_task(pair.a.ask("b", Request("sleep"), timeout_s=0.2))
-    await asyncio.sleep(0)  # it is on its way, and arrives before the next
+    await asyncio.sleep(0)  # in flight: it arrives before the next request
     with pytest.raises(ControlError, match="too many questions to answer"):
         await pair.a.ask("b", Request("verb"))
     second = asyncio.create_task(pair.a.ask("b", Request("sleep"), timeout_s=0.2))

@@ -1,4 +1,4 @@
-"""A node in its cluster: when its application starts and stops, whom it follows, what it gives up."""
+"""Cluster controller: when a node's application starts and stops, whom it follows, what it discards."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mirrormq.metadata.records import Exchange, Queue
 from mirrormq.simulator import network
 from tests.cluster.controllers import Cluster
 
-LOST = "stop: the other nodes gave this one up as lost"
-MINORITY = "stop: the node sees too few of the others"
+LOST = "stop: the other nodes count this node as lost"
+MINORITY = "stop: the node reaches too few of its peers"
 
 
 def mirrored(count: int, handling: PartitionHandling | None = None, **policy: object) -> Cluster:
-    """A cluster with a queue whose master is on a and that everybody has."""
+    """Return a cluster with a queue whose master is on a, with synchronised mirrors on all nodes."""
     cluster = Cluster(count, handling)
     cluster.mirror_all(**policy)
     cluster.declare("q", "a")
@@ -106,7 +106,7 @@ def test_after_a_power_cut_all_serve_again_and_nothing_is_lost() -> None:
 
 
 def passing(cluster: Cluster) -> Cluster:
-    """With an exchange that outlives any node, but not all of them."""
+    """Return a cluster with an exchange that survives any node, but not a restart of all of them."""
     cluster.write("a", c.PutExchange(Exchange("/", "passing", "fanout", durable=False)))
     return cluster
 
@@ -224,7 +224,7 @@ def test_a_node_that_does_not_see_the_leader_stops_though_it_sees_others(handlin
     cluster.network.cut(leader, other)
     cluster.network.cut(other, leader)
     assert cluster.until(lambda: cluster.serving() == sorted([leader, third])) < 7000
-    assert cluster.house(other).told[-1] == f"stop: the node does not see {leader}, which leads the others"
+    assert cluster.house(other).told[-1] == f"stop: the node cannot reach {leader}, the leader of its peers"
     cluster.run(20_000)
     assert cluster.serving() == sorted([leader, third])
     cluster.heal()

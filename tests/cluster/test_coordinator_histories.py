@@ -1,7 +1,7 @@
-"""Random histories of nodes, policies and queues: every view is legal, and in the end all is as wanted.
+"""Random histories of nodes, policies and queues: every view is legal, and the final state is right.
 
-Commands are written late and in pieces, as a replicated log would: what the coordinator decides waits in
-a line with everything else, and may be overtaken by what masters and operators write.
+Commands are applied late and in parts, as in a replicated log. The coordinator's decisions wait in line
+with all other commands, and commands of masters and operators may overtake them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DEFINITIONS = [
 
 
 class History:
-    """A cluster whose log is written one entry at a time."""
+    """Cluster whose log is applied one entry at a time."""
 
     def __init__(self, seed: int) -> None:
         self.choice = random.Random(seed)
@@ -47,13 +47,13 @@ class History:
         self.linked: set[str] = set()
         self.declared = 0
         self.reported: set[tuple[int, str, int]] = set()
-        """(queue id, member, incarnation) of reports that were written."""
+        """Triples (queue id, member, incarnation) of reports that were written."""
         self.compared = 0
-        """How often a copy was promoted after a comparison."""
+        """Number of promotions after a comparison of copies."""
         self.holed = 0
-        """How often a member with holes became master."""
+        """Number of promotions of a member with holes."""
 
-    # -- the log --------------------------------------------------------------------------------
+    # -- log ------------------------------------------------------------------------------------
 
     def apply_one(self) -> None:
         if self.line:
@@ -64,7 +64,7 @@ class History:
                 self.report(change)
 
     def report(self, change: Change) -> None:
-        """Members report their copies as brokers do: of a queue that is down, and when they start."""
+        """Report members' copies as brokers do: of a queue that is down, and when they start."""
         record = change.record
         if not isinstance(change, Put):
             return
@@ -94,7 +94,7 @@ class History:
                 self.line.append(c.ReportCopies([(queue.queue_id, copy)]))
 
     def check(self, change: Change) -> None:
-        """Is this change legal?"""
+        """Check that a change is legal."""
         if not isinstance(change, Put) or not isinstance(change.record, Queue):
             return
         queue, before = change.record, change.before
@@ -115,7 +115,7 @@ class History:
         if queue.waits_for and before.waits_for:
             assert (queue.waits_for, view.members) != (before.waits_for, old.members), "said twice"
 
-    # -- what happens ---------------------------------------------------------------------------
+    # -- events ---------------------------------------------------------------------------------
 
     def step(self) -> None:
         actions = [
@@ -135,8 +135,8 @@ class History:
         self.line += decided
 
     def check_decision(self, change: c.ViewChange) -> None:
-        """A member with holes becomes master only if the policy accepts that, or if everybody without
-        holes was taken out of the cluster."""
+        """Check that a member with holes becomes master only if the policy accepts it, or if all members
+        without holes were removed from the cluster."""
         queue = self.state.queues[self.state.queue_keys[change.queue_id]]
         before, master = queue.ring, change.view.master
         if change.waits_for:
@@ -159,7 +159,8 @@ class History:
         assert policy.on_failure_always or not before.in_sync & self.state.nodes.keys() or untrusted
 
     def check_comparison(self, queue: Queue, master: str) -> None:
-        """Every member that was in sync has reported, and no trusted copy is ahead of the chosen one."""
+        """Check that every synchronised member has reported, and no trusted copy is ahead of the chosen
+        one."""
         hopes = queue.ring.in_sync & self.state.nodes.keys() or set(queue.ring.members)
         copies = stored_copies(queue, self.state.nodes)
         assert hopes & self.state.nodes.keys() <= copies.keys()
@@ -256,10 +257,10 @@ class History:
         self.coordinator.lead(False)
         self.coordinator.lead(True)
 
-    # -- the end --------------------------------------------------------------------------------
+    # -- final state ----------------------------------------------------------------------------
 
     def rest(self) -> None:
-        """Nothing more happens but what has to."""
+        """Apply pending work without new events."""
         for _ in range(400):
             while self.line:
                 self.apply_one()
@@ -269,7 +270,7 @@ class History:
         raise AssertionError("it does not come to rest")
 
     def start_all(self) -> None:
-        """Every node is back, one after the other."""
+        """Start every node, one after the other."""
         for name in NODES:
             while True:
                 node = self.state.nodes.get(name)
@@ -283,7 +284,7 @@ class History:
                 self.rest()
 
     def check_rest(self) -> None:
-        """Every queue is where it is wanted, or nobody can have it."""
+        """Check that every queue is where it should be, or that no node can hold it."""
         now = present(self.state.nodes)
         for queue in self.state.queues.values():
             view = queue.ring
@@ -319,7 +320,7 @@ def test_random_histories(seed: int) -> None:
 
 
 def test_the_histories_do_what_they_are_for() -> None:
-    """They promote members with holes, let queues wait, and change masters."""
+    """The histories promote members with holes, let queues wait, and change masters."""
     holed = waiting = compared = 0
     for seed in range(60):
         history = History(seed)

@@ -1,4 +1,4 @@
-"""Nodes that die, return, restart unnoticed, stop, leave; all at once or one by one."""
+"""Failover: nodes that fail, return, restart unnoticed, stop and leave, all at once or one by one."""
 
 from __future__ import annotations
 
@@ -112,7 +112,8 @@ def test_a_master_alone_that_restarts_unnoticed_is_master_in_a_new_epoch() -> No
 
 
 def power_cut(nodes: str = "abc", **definition: str) -> Desk:
-    """A queue with master a, of which every copy is synchronised; then every node is gone."""
+    """Return a cluster after a power cut of all nodes; every copy of a queue with master a was
+    synchronised."""
     desk = Desk(nodes, ha_mode="all", **definition)
     desk.declare("q", "a")
     desk.lose(*nodes)

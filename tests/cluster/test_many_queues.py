@@ -1,4 +1,4 @@
-"""Ten thousand queues and one death: what is computed, in how many pieces, and how long it takes."""
+"""Failure of one node with ten thousand queues: the computed views, the number of commands, and the time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEADLINE_S = 0.1
 
 
 def crowded() -> Desk:
-    """Rings with numbers of their own, as queues with a past have them."""
+    """Return rings with distinct versions, as queues with a past have them."""
     desk = Desk("abc", ha_mode="all")
     for number in range(QUEUES):
         view = View(1 + number % 7, number, tuple("abc"), frozenset("abc"))

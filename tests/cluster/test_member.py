@@ -1,4 +1,4 @@
-"""Members agree: writes anywhere, leaders lost, nodes that come, go, crash and come back."""
+"""Members agree on metadata: writes on any node, lost leaders, nodes that join, leave, crash and return."""
 
 from __future__ import annotations
 

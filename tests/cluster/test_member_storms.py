@@ -1,4 +1,4 @@
-"""A seed decides on crashes, cuts, joins and writes; what was done stays done, and all agree in the end."""
+"""Member storms: random crashes, cuts, joins and writes. Completed writes survive, and all nodes agree."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STRIKES = 60
 
 
 class Storm:
-    """One seed's run, and what its writers were told."""
+    """Run of one seed, with the writes that were reported as done."""
 
     def __init__(self, seed: int) -> None:
         self.world = cluster(3 + seed % 3, seed=seed, rule=Majority, delay_ms=1 + seed % 4)

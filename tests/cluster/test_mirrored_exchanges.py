@@ -1,4 +1,4 @@
-"""An exchange declared with x-mirrored makes the queues that are bound to it mirrored on all nodes."""
+"""Mirrored exchanges: queues bound to an exchange with x-mirrored are mirrored on all nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A losing node, from the moment the sides part until it has given up its queues."""
+"""Orphan collector of a losing node, from the start of the partition until it has discarded its queues."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def metadata(*queues: Queue) -> MetadataState:
 
 
 class Live:
-    """What a running broker would say."""
+    """Queue contents of a running broker."""
 
     def __init__(
         self, marks: dict[int, DivergenceMark], memory: dict[int, list[Message]] | None = None
@@ -145,7 +145,7 @@ def test_everybody_back_in_one_story_forgets_the_marks() -> None:
 
 @pytest.mark.parametrize("step", range(1, 40))
 def test_whenever_it_crashes_nothing_is_lost(step: int) -> None:
-    """Only what was synced counts; and what is done again may come twice."""
+    """Only synced data counts, and repeated steps may produce duplicates."""
     node = Node(step)
     mine, winner = metadata(ring("q", 7, "ab"), ring("r", 8, "ab")), metadata(ring("q", 7, "b"))
     for queue_id in (7, 8):

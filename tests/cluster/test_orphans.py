@@ -1,4 +1,4 @@
-"""Orphans: marked when the sides part, set aside when one has lost, put back when it has healed."""
+"""Orphans: marked when a partition starts, set aside on the losing side, republished after healing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def message(sequence: int, body: str = "", delivery_mode: int = 2) -> Message:
 
 
 class Node:
-    """A disk with a journal and orphans; may crash."""
+    """Disk with a journal and orphans, which may crash."""
 
     def __init__(self, seed: int = 1) -> None:
         self.disk = SimulatedDisk(random.Random(seed).randrange)
@@ -136,7 +136,7 @@ def test_reading_goes_on_behind_a_sequence() -> None:
     assert [found.sequence for found in node.orphans.read(1, after=3, limit=1)] == [5]
 
 
-# -- put back --------------------------------------------------------------------------------------
+# -- republish -------------------------------------------------------------------------------------
 
 
 def test_an_orphan_says_where_it_was_and_is_otherwise_the_same() -> None:
@@ -148,7 +148,7 @@ def test_an_orphan_says_where_it_was_and_is_otherwise_the_same() -> None:
 
 
 class HealedQueue:
-    """Takes what is published; confirms when told."""
+    """Queue that accepts publishes and confirms them on request."""
 
     def __init__(self) -> None:
         self.taken: list[str] = []

@@ -1,4 +1,4 @@
-"""Who may go on, who wins, who has to go: the partition modes, one sentence at a time."""
+"""Partition modes: which nodes continue, which side wins, and which nodes are isolated."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ABC = frozenset("abc")
 
 
 def goes_on(handling: PartitionHandling, side: str, members: str = "abc") -> bool:
-    """Does the whole of a side go on, when it sees itself and nobody else?"""
+    """Tell whether all nodes of a side continue when they reach only each other."""
     answers = {handling.may_go_on(name, members, set(side) - {name}) for name in side}
     assert len(answers) == 1, "a side is of one mind"
     return answers.pop()

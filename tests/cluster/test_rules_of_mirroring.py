@@ -1,4 +1,4 @@
-"""What RabbitMQ's mirrored queues promise about who holds a queue and who becomes its master, point by point.
+"""RabbitMQ's rules for mirrored queues, point by point: which nodes hold a queue, and which becomes master.
 
 The number in a test's name is the point's number in our table of mirrored-queue features. Rings are written
 with the master first and synchronised members in capitals.
@@ -257,7 +257,7 @@ def test_31_lazy_priority_and_limited_queues_are_mirrored_like_any_other() -> No
     assert desk.ring("q") == "AB"
 
 
-# -- 43 to 48: where masters go --------------------------------------------------------------------
+# -- 43 to 48: placement of masters ----------------------------------------------------------------
 
 
 def test_43_the_argument_beats_the_policy_and_the_policy_beats_the_setting() -> None:

@@ -1,4 +1,4 @@
-"""How a loser takes over the winner's metadata, and what keeps two from taking over each other's."""
+"""State transfer: a loser fetches the winner's metadata, and two nodes never swap their states."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.cluster.controllers import Cluster
 
 
 def parted() -> Cluster:
-    """Two nodes that went separate ways and see each other again; nobody heals them."""
+    """Return two forked nodes that are connected again; no arbiter heals them."""
     cluster = Cluster(2, PartitionHandling("ignore"))
     cluster.cut("a", "b")
     cluster.until(lambda: not any(node.member.linked for node in cluster.nodes.values()))

@@ -1,7 +1,7 @@
-"""The claims of the Raft paper (its figure 3) as objects that watch a run and raise when one is broken.
+"""Checkers of the Raft paper's claims (its figure 3): objects that watch a run and raise on a violation.
 
-Under the rule `Reachable` some are weaker by design: two sides may both lead a term, and apply different
-things at one index. What must still hold is said by `NothingTakenBack` and by (term, branch).
+With the rule `Reachable` some claims are weaker by design: two sides may both lead a term, and apply
+different entries at one index. `NothingTakenBack` and (term, branch) state what must still hold.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Violation(AssertionError):
-    """A claim was broken."""
+    """Violated claim."""
 
 
 def claim(holds: bool, text: str) -> None:
@@ -39,7 +39,7 @@ class ElectionSafety:
 
 
 class LeaderAppendOnly:
-    """A leader never drops or changes what it has written."""
+    """A leader never drops or changes an entry of its log."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, int, tuple[int, int] | None]] = {}
@@ -55,7 +55,7 @@ class LeaderAppendOnly:
 
 
 class LogMatching:
-    """The same (index, term, branch) is the same entry with the same one before it, on every disk."""
+    """Entries with the same (index, term, branch) are equal and have equal predecessors, on every disk."""
 
     def __init__(self) -> None:
         self._entries: dict[tuple[int, int, int], tuple[Entry, tuple[int, int] | None]] = {}
@@ -68,7 +68,7 @@ class LogMatching:
 
 
 class LeaderCompleteness:
-    """What is committed is in the log of every leader of a later term."""
+    """A committed entry is in the log of every leader of a later term."""
 
     def __init__(self) -> None:
         self._highest: tuple[int, tuple[int, int] | None, int] = (0, None, 0)
@@ -89,7 +89,7 @@ class LeaderCompleteness:
 
 
 class StateMachineSafety:
-    """No two nodes apply different things at one index."""
+    """No two nodes apply different entries at one index."""
 
     def __init__(self) -> None:
         self._applied: dict[int, tuple[str, int]] = {}
@@ -100,7 +100,7 @@ class StateMachineSafety:
 
 
 class ExactlyOnce:
-    """No proposal is applied twice in one history, and none that nobody made."""
+    """No proposal is applied twice in one history, and no applied entry lacks a proposal."""
 
     def __init__(self) -> None:
         self._proposed: set[tuple[str, int]] = set()
@@ -114,7 +114,7 @@ class ExactlyOnce:
 
 
 class NothingTakenBack:
-    """What a node, alive or crashed, once applied stays applied on it, until it is reset by hand."""
+    """Entries that a node applied stay applied on it, also after a crash, until an explicit reset."""
 
     def __init__(self) -> None:
         self._known: dict[str, list[tuple[str, int]]] = {}
@@ -123,7 +123,8 @@ class NothingTakenBack:
         self._known.pop(name, None)
 
     def changed(self, node: Node) -> None:
-        """It may be behind what it was while it replays its log, but not beside it."""
+        """Check that applied entries equal the earlier ones. A node that replays its log may be behind
+        them."""
         known = self._known.get(node.name, [])
         shared = min(len(known), len(node.machine))
         claim(known[:shared] == node.machine[:shared], f"{node.name} took back what it had applied")
@@ -131,5 +132,5 @@ class NothingTakenBack:
             self._known[node.name] = list(node.machine)
 
     def caught_up(self, node: Node) -> None:
-        """To be asked when all is quiet."""
+        """Check that a node is not behind its earlier state. Call this when the world is settled."""
         claim(len(node.machine) >= len(self._known.get(node.name, [])), f"{node.name} lost what it applied")

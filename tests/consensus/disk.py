@@ -1,4 +1,4 @@
-"""A disk that keeps what was synced and, of the rest, whatever chance leaves in a crash."""
+"""Disk that keeps synced writes and, in a crash, a random prefix of the others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mirrormq.consensus import MemoryLog, Ready, Snapshot, StoredLog
 
 
 class ForgetfulDisk:
-    """A Storage. Writes wait in order; a sync makes all of them last, a crash only the first few."""
+    """Storage whose writes wait in order. A sync makes all of them durable, a crash only the first few."""
 
     def __init__(self, snapshot: Snapshot | None) -> None:
         self._lasting = MemoryLog(snapshot)
@@ -27,7 +27,7 @@ class ForgetfulDisk:
             self._make_last(len(self._waiting))
 
     def write(self, ready: Ready) -> None:
-        """What `save` does, without the sync: where a crash in the middle of it gets."""
+        """Write as `save` does, without the sync: the state in which a crash interrupts it."""
         if ready.snapshot is not None:
             self._snapshot = ready.snapshot
             self._waiting.append(Ready(snapshot=ready.snapshot, restore=ready.restore))

@@ -1,7 +1,7 @@
 """Figure 8 of the Raft paper: why a leader must not count copies of an older term's entries.
 
-A writes x, which only B gets. E, elected without them, writes something else in its place. A leads again
-and spreads x to C and D, so that a majority has it, but nothing of A's new term. Whoever counted x as
+A writes x, which only B gets. E, elected without them, writes another entry in its place. A leads again and
+replicates x to C and D, so that a majority has it, but no entry of A's new term. A leader that counts x as
 committed now is wrong: E may still be elected by C and D, and overwrite it.
 """
 
@@ -15,11 +15,11 @@ from tests.consensus.world import World
 
 Drop = Callable[[str, str, Message], bool]
 SETTINGS = RaftSettings(append_bytes_max=1, inflight_max=4)
-"""One entry a message, so that an old one can pass without the new one."""
+"""One entry per message, so that an old entry can pass without the new one."""
 
 
 def figure_8(node_type: type[Consensus]) -> None:
-    """Play it; the world's checkers object if x was committed."""
+    """Run the scenario; the world's checkers object if x was committed."""
     world = World("ABCDE", settings=SETTINGS, node_type=node_type)
     elect(world, "A")
     world.settle()
@@ -50,7 +50,7 @@ def figure_8(node_type: type[Consensus]) -> None:
 
 
 def elect(world: World, name: str, entries_to: str | None = None) -> None:
-    """Make a node lead, and nobody else, while entries reach only some."""
+    """Make one node the only leader, while entries reach only some nodes."""
     if entries_to is not None:
         withheld = only_entries_to(entries_to)
         world.drop = lambda sender, to, message: (
@@ -74,7 +74,7 @@ def only_entries_to(names: str) -> Drop:
 
 
 def without_the_new_term(world: World, names: str) -> Drop:
-    """Old entries pass to some; the new leader's first one is dropped wherever it would be accepted."""
+    """Deliver old entries to some nodes; drop the new leader's first entry wherever it would be accepted."""
 
     def drop(sender: str, to: str, message: Message) -> bool:
         if not isinstance(message, Append) or not message.entries:

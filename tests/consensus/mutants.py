@@ -1,4 +1,4 @@
-"""The core with one thing broken at a time, to show that somebody would notice."""
+"""Mutants of the consensus core, each with one fault, to show that the checkers notice it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mirrormq.consensus.raft_messages import Command, PreVote, Vote, VoteReply
 
 
 class ForgetsVotes(Consensus):
-    """The vote is not persisted."""
+    """Does not persist the vote."""
 
     def ready(self) -> Ready:
         ready = super().ready()
@@ -29,7 +29,7 @@ class CountsAnything(LeaderReplication):
 
 
 class CountsOldTerms(Consensus):
-    """Entries of earlier terms are committed by counting."""
+    """Commits entries of earlier terms by counting."""
 
     replication_type = CountsAnything
 
@@ -42,13 +42,13 @@ class PlainOrder(Forks):
 
 
 class IgnoresBranches(Consensus):
-    """Logs are compared as in plain Raft; the last guard still stands."""
+    """Compares logs as plain Raft does; the last guard is still active."""
 
     forks_type = PlainOrder
 
 
 class MergesSilently(IgnoresBranches):
-    """And without the last guard."""
+    """Compares logs as plain Raft does, without the last guard."""
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
@@ -56,7 +56,7 @@ class MergesSilently(IgnoresBranches):
 
 
 class NeverSyncs(Consensus):
-    """Entries are acknowledged before they are safe."""
+    """Acknowledges entries before they are synced."""
 
     def ready(self) -> Ready:
         ready = super().ready()
@@ -80,7 +80,7 @@ class ForgetfulProposals(Proposals):
 
 
 class AppliesTwice(Consensus):
-    """Duplicates are not recognised."""
+    """Does not recognise duplicates."""
 
     proposals_type = ForgetfulProposals
 
@@ -97,6 +97,6 @@ class Gullible(Elections):
 
 
 class VotesForAnyone(Consensus):
-    """The candidate's log is not looked at."""
+    """Ignores the candidate's log."""
 
     elections_type = Gullible

@@ -1,6 +1,6 @@
-"""A storm: a run in which a seed decides on faults, then fair weather in which everything must come right.
+"""Storm: a run with random faults by seed, then a phase without faults in which all nodes must converge.
 
-Used by the soak, and by the mutations that show what the soak can see.
+The soak test and the mutation tests use it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from mirrormq.consensus.log_history import LogRelation, compare
 from tests.consensus.world import Weather, World
 
 STORM_ROUNDS = 150
-"""Long enough for some ten elections."""
+"""Rounds with faults: long enough for some ten elections."""
 
 
 class Storm:
-    """One seed's run."""
+    """Run of one seed."""
 
     def __init__(self, seed: int, rule: type[Majority | Reachable], node_type: type[Consensus]) -> None:
         size = 2 + seed % 4 if rule is Reachable else 1 + seed % 5
@@ -24,7 +24,7 @@ class Storm:
         self.world.crash_chance = chance(8)
 
     def blow(self) -> None:
-        """Faults, proposals, compactions and membership changes."""
+        """Inject faults, proposals, compactions and membership changes."""
         for _ in range(STORM_ROUNDS):
             name = self.world.names[self.chance(len(self.world.names))]
             self._strike(name, self.chance(100))
@@ -57,7 +57,7 @@ class Storm:
             self._change(name, core, what)
 
     def _change(self, name: str, core: Consensus, what: int) -> None:
-        """The leader hands over, lets a node join, or lets one leave."""
+        """Transfer leadership, or add or remove a node."""
         other = self.world.names[self.chance(len(self.world.names))]
         try:
             if what < 80:
@@ -71,7 +71,7 @@ class Storm:
         self.world.pump(self.world.nodes[name])
 
     def calm(self) -> None:
-        """The sun comes out: whoever is forked is reset, and all must become one again."""
+        """Stop all faults and reset forked nodes; all nodes must converge."""
         world = self.world
         world.weather, world.crash_chance = Weather(), 0
         for name, node in world.nodes.items():
@@ -87,8 +87,11 @@ class Storm:
             world.kept.caught_up(node)
 
     def _reset_losers(self) -> None:
-        """The node that did most wins every fork. Two sides may have expelled each other, so that neither
-        would ever learn of the other: the operator compares the histories themselves."""
+        """Reset the losers of every fork; the node with the most changes wins.
+
+        Two sides may have removed each other and would never find the fork. The operator therefore compares
+        the histories directly.
+        """
         world = self.world
         winner = max(world.names, key=lambda name: world[name].state.log.worth)
         for name in world.names:
@@ -97,7 +100,7 @@ class Storm:
                 world.reset(name, winner)
 
     def _bring_back_members(self) -> None:
-        """Nodes that were made to leave may come back."""
+        """Let removed nodes join again."""
         world = self.world
 
         def everyone_votes() -> bool:
@@ -120,7 +123,7 @@ class Storm:
 
 
 def storm(seed: int, rule: type[Majority | Reachable], node_type: type[Consensus] = Consensus) -> World:
-    """Run one seed; raises when a checker objects."""
+    """Run one seed. Raises if a checker objects."""
     run = Storm(seed, rule, node_type)
     run.blow()
     run.calm()

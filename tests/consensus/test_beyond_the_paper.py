@@ -1,4 +1,4 @@
-"""What the thesis and practice added to the paper: pre-vote, check-quorum, transfer, pipelining."""
+"""Additions of the thesis and of practice to the paper: pre-vote, check-quorum, transfer, pipelining."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_node_that_hears_its_leader_refuses_to_elect_another() -> None:
 
 
 def test_a_candidate_of_a_higher_term_is_taken_back_in() -> None:
-    """Its higher term makes the leader stand again, once."""
+    """The higher term makes the leader stand again, once."""
     world = World("ABC")
     leader = world.leader()
     eager = others(world, leader)[0]

@@ -1,4 +1,4 @@
-"""What the failure detector says is acted on at once: leaders are replaced, step down, catch others up."""
+"""Failure detector reports take effect at once: leaders are replaced, step down, probe returned peers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.consensus.test_beyond_the_paper import others
 from tests.consensus.world import World
 
 ROUND_TRIPS = 5
-"""A question before the election and the election itself, in rounds."""
+"""Rounds of a pre-vote and an election."""
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -46,7 +46,8 @@ def test_if_the_first_one_cannot_win_the_next_one_tries_soon() -> None:
 
 @pytest.mark.parametrize("names", ["AB", "ABCD"])
 def test_divided_votes_are_asked_for_again_soon(names: str) -> None:
-    """So many stand in the same moment that nobody wins; nobody waits for a whole silence then."""
+    """Several candidates stand at the same moment and none wins; none waits for a whole election timeout
+    then."""
     world = World(names, settings=RaftSettings(election_ticks=120, stagger_ticks=3))
     rivals = names[: len(names) // 2 + 1]
     for name in rivals:
@@ -57,7 +58,7 @@ def test_divided_votes_are_asked_for_again_soon(names: str) -> None:
 
 
 def test_who_is_refused_because_of_a_later_term_stands_again_soon() -> None:
-    """B was in a term of its own, as one is that comes back from elsewhere, and does not stand itself."""
+    """B is in a later term, like a node that returns from a partition, and does not stand itself."""
     world = World("AB", settings=RaftSettings(election_ticks=120, stagger_ticks=3))
     world["B"].state.enter(7)
     world["A"].state.elections.stand()

@@ -1,4 +1,4 @@
-"""Nodes whose disks went back: they are found, do not vote, and count again when they have caught up."""
+"""Nodes whose disks went back: peers detect them, they do not vote, and they vote again once caught up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KNOWN = DurableState("a", boots=3, start=77, term=5, last=(5, 40))
 
 
 def stated() -> DurableState:
-    """A statement of a later start of the same node, with the same log."""
+    """Return the statement of a later start of the same node, with the same log."""
     return msgspec.structs.replace(KNOWN, boots=4, start=78)
 
 

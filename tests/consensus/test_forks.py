@@ -1,4 +1,4 @@
-"""Two sides of a partition that both go on: found out, kept apart, healed only by hand."""
+"""Forks: two sides of a partition that both continue are detected, kept apart, and healed only by a reset."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.consensus.world import World
 
 
 def cluster(names: str, seed: int = 0) -> World:
-    """Nodes that have agreed on one entry."""
+    """Return nodes that have committed one entry."""
     world = World(names, rule=Reachable, seed=seed)
     world.write(world.leader())
     world.settle()
@@ -83,7 +83,7 @@ def test_two_nodes_that_both_did_something_are_forked_until_one_is_reset(seed: i
 
 
 def test_nobody_waits_for_a_whole_silence_after_the_fork_has_healed() -> None:
-    """A asked B for its vote before either knew of the fork; then B comes back to A's history."""
+    """A requested B's vote before either knew of the fork; then B returns to A's history."""
     world = World("AB", rule=Reachable, settings=RaftSettings(election_ticks=240, stagger_ticks=3))
     world["A"].state.elections.stand()
     world.pump(world.nodes["A"])
@@ -120,7 +120,7 @@ def test_of_three_nodes_the_lonely_one_is_forked_from_the_majority(seed: int) ->
 
 
 def test_a_side_that_did_nothing_follows_the_other_by_itself() -> None:
-    """Both elect a leader and open a branch; only one writes."""
+    """Both sides elect a leader and open a branch; only one writes."""
     for writer, idle in ("AB", "BA"):
         world = cluster("AB")
         world.partition()
@@ -167,7 +167,7 @@ def test_a_fork_survives_restarts_of_both_sides() -> None:
 
 
 def test_an_unwritten_majority_is_not_forked_by_an_uncommitted_tail() -> None:
-    """Plain Raft under the other rule: an old leader's tail is dropped, nobody is told of a fork."""
+    """Plain Raft under the other rule: an old leader's tail is dropped, and no fork is reported."""
     world = cluster("ABC")
     old = world.leader()
     rest = others(world, old)
@@ -216,7 +216,7 @@ def test_reachable_names_everyone_while_a_majority_is_there() -> None:
 
 @st.composite
 def histories(draw: st.DrawFn) -> LogHistory:
-    """A log built run by run, out of few writers, so that two of them often share some."""
+    """Generate a log run by run from few writers, so that two logs often share some."""
     runs, first = [TermRun(0, 0, 0, True)], 0
     for _ in range(draw(st.integers(0, 4))):
         first += draw(st.integers(1, 3))
@@ -229,7 +229,7 @@ def histories(draw: st.DrawFn) -> LogHistory:
 
 
 def writers(history: LogHistory) -> list[tuple[int, int]]:
-    """The log itself, spelled out entry by entry."""
+    """Return the writer of each entry of a log."""
     ends = [run.first for run in history.runs[1:]] + [history.last + 1]
     return [run.writer for run, end in zip(history.runs, ends, strict=True) for _ in range(run.first, end)]
 

@@ -1,4 +1,4 @@
-"""The package keeps to itself, and what it sends can be sent."""
+"""Form of the package: it imports nothing else, and all its messages can be encoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes join as learners, become voters when they have caught up, and leave; one change at a time."""
+"""Membership: nodes join as learners, become voters when caught up, and leave, one change at a time."""
 
 from __future__ import annotations
 

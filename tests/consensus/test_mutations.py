@@ -1,4 +1,4 @@
-"""Somebody would notice: each thing broken on purpose is caught, and unbroken it is not."""
+"""Mutation tests of the checkers: each injected fault is caught, and the correct code passes."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tests.consensus.storms import storm
 from tests.consensus.world import World
 
 SEEDS_UNTIL_CAUGHT = 150
-"""Each mutant below is caught by far fewer; the number only ends the search for one that is not."""
+"""Upper bound of seeds per mutant. Far fewer catch each mutant below."""
 
 
 def caught(mutant: type[Consensus], rule: type[Majority | Reachable]) -> str:
-    """What the first objecting checker says."""
+    """Return the message of the first checker that objects."""
     for seed in range(SEEDS_UNTIL_CAUGHT):
         try:
             storm(seed, rule, mutant)
         except (Violation, UnsafeTruncation) as problem:
             return f"{type(problem).__name__}: {problem}"
         except IndexError:
-            continue  # the mutant fell over its own feet before it did harm; another seed shows more
+            continue  # the mutant raised before it did harm; another seed shows more
     return "nobody noticed"
 
 
@@ -44,7 +44,7 @@ def test_storms_catch(mutant: type[Consensus], rule: type[Majority | Reachable],
 
 
 def vote_twice(node_type: type[Consensus]) -> None:
-    """A is elected by C, which crashes; B, which heard of nothing, asks C in the same term."""
+    """C votes for A and crashes; B, which knows nothing of it, requests C's vote in the same term."""
     world = World("ABC", node_type=node_type)
     world.partition("AC", "B", tell=False)
     world["A"].state.elections.campaign()

@@ -1,4 +1,4 @@
-"""The Raft paper, claim by claim. The section is named in each test; the checkers of figure 3 look on."""
+"""Raft paper, claim by claim. Each test names the section; the checkers of figure 3 watch."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_quorums_are_strict_majorities() -> None:
 
 
 def test_hard_state_is_persisted_before_a_vote_is_counted() -> None:
-    """A node alone elects itself only when its vote is on disk."""
+    """A single node elects itself only when its vote is on disk."""
     world = World("A")
     core = world["A"]
     core.campaign()

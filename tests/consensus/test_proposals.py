@@ -1,4 +1,4 @@
-"""Proposals may be made anywhere, are sent again to every new leader, and are applied once."""
+"""Proposals are made on any node, sent again to every new leader, and applied once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def test_without_a_leader_a_proposal_is_refused() -> None:
 
 
 def test_a_forwarded_proposal_survives_its_leader_and_is_applied_once() -> None:
-    """The old leader wrote it and spread it, and died before its origin knew: it is sent again."""
+    """The old leader replicated the proposal and failed before its origin learned of it: the origin sends it
+    again."""
     world = World("ABC")
     leader = world.leader()
     origin = others(world, leader)[0]
@@ -153,8 +154,8 @@ def test_proposals_of_one_origin_keep_their_order_when_some_of_them_get_lost() -
 
 
 def test_what_a_leader_decided_is_not_insisted_on_by_a_follower() -> None:
-    """It was written by the leader alone; when that one follows another, something harmless takes its place,
-    and what it proposed afterwards is not held up."""
+    """Only the leader wrote the decision. When it follows another leader, a harmless replacement takes its
+    place, and later proposals are not delayed."""
     world = World("ABC")
     leader = world.leader()
     world.settle()

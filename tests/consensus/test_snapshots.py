@@ -1,4 +1,4 @@
-"""Snapshots stand for logs: on disk, on the wire, for the state, the members and the applied proposals."""
+"""Snapshots replace logs: on disk, on the wire, for the state, the members and the applied proposals."""
 
 from __future__ import annotations
 

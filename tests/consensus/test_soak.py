@@ -1,6 +1,6 @@
-"""Storms by the hundred: every checker looks on, and after each storm all nodes must agree again.
+"""Soak test: hundreds of storms, watched by every checker; after each one all nodes must agree again.
 
-`SEEDS=20000 pytest tests/consensus/test_soak.py` runs more; `FIRST_SEED` says where to begin.
+`SEEDS=20000 pytest tests/consensus/test_soak.py` runs more; `FIRST_SEED` is the first seed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.consensus.storms import storm
 SEEDS = int(os.environ.get("SEEDS", "300"))
 FIRST_SEED = int(os.environ.get("FIRST_SEED", "0"))
 BATCH = 25
-"""Seeds in one test: what is reported in one line. Half of SEEDS run under each rule."""
+"""Seeds in one test, which is reported in one line. Half of SEEDS run under each rule."""
 
 
 @pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + SEEDS // 2, BATCH))
@@ -37,7 +37,7 @@ def test_a_seed_decides_everything() -> None:
 
 
 def test_storms_meet_what_they_are_for() -> None:
-    """Forks, snapshots that travel, and proposals settled by a snapshot all happen in a few seeds."""
+    """Forks, snapshot transfers, and proposals settled by a snapshot all happen in a few seeds."""
     logs = [
         ready
         for seed in range(20)

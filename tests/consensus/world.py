@@ -1,7 +1,7 @@
-"""A small world for the core: nodes, forgetful disks, and a network in which everything happens by a seed.
+"""Simulated world for the consensus core: nodes, forgetful disks, and a network driven by a seed.
 
-Time goes in rounds. In each round nodes tick (some miss one, so clocks drift) and what is due arrives,
-in any order. Weather says how much is lost, doubled and late. Checkers look on all the time.
+Time advances in rounds. In each round nodes tick (some miss one, so clocks drift) and due messages arrive
+in any order. `Weather` sets how many messages are lost, duplicated and late. Checkers watch every step.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from tests.consensus.disk import ForgetfulDisk
 Key = tuple[str, int]
 
 SMALL = RaftSettings(append_bytes_max=200, inflight_max=4, chunk_bytes_max=64, trailing_bytes=200)
-"""Small limits, so that a short run meets them."""
+"""Small limits, so that a short run reaches them."""
 
 
 class Weather(msgspec.Struct, frozen=True):
-    """How the network treats messages: chances in percent, delays in rounds."""
+    """Treatment of messages by the network: chances in percent, delays in rounds."""
 
     loss: int = 0
     doubling: int = 0
@@ -42,7 +42,7 @@ class Weather(msgspec.Struct, frozen=True):
 
 
 class Node:
-    """A node and its state machine: the list of what it applied."""
+    """Node with its state machine: the list of applied commands."""
 
     def __init__(self, name: str, disk: ForgetfulDisk) -> None:
         self.name = name
@@ -50,7 +50,7 @@ class Node:
         self.core: Consensus | None = None
         self.machine: list[Key] = []
         self.ready_log: list[Ready] = []
-        """The Readys with something for the runtime to know: forks, healed, settled, members."""
+        """Readys with something for the runtime to know: forks, healed, settled, members."""
 
     def state(self) -> bytes:
         return msgspec.msgpack.encode(self.machine)
@@ -77,7 +77,7 @@ class World:
         self.group: dict[str, int] = {}
         self.drop: Callable[[str, str, Message], bool] = lambda sender, to, message: False
         self.crash_chance = 0
-        """In per mille: chance of a crash inside the work on one Ready."""
+        """Chance of a crash while one Ready is processed, in per mille."""
         self._mail: list[tuple[int, str, str, bytes]] = []
         self._watch(rule is Majority)
         self.nodes = {name: Node(name, ForgetfulDisk(founded(self.names))) for name in self.names}
@@ -94,10 +94,10 @@ class World:
             self._looking.append(checkers.LeaderCompleteness())
             self._applying.append(checkers.StateMachineSafety())
 
-    # What happens to nodes
+    # Node events
 
     def join(self, name: str) -> None:
-        """A new, empty node starts."""
+        """Start a new, empty node."""
         self.names.append(name)
         self.nodes[name] = Node(name, ForgetfulDisk(None))
         self.restart(name)
@@ -116,7 +116,7 @@ class World:
         node.disk.crash(self.random.randrange)
 
     def partition(self, *groups: str, tell: bool = True) -> None:
-        """Cut the network into groups; nodes not named are alone."""
+        """Partition the network into groups; nodes that are not named are alone."""
         self.group = {name: -1 - number for number, name in enumerate(self.names)}
         self.group |= {name: number for number, group in enumerate(groups) for name in group}
         if tell:
@@ -130,7 +130,7 @@ class World:
         return self.group.get(one) == self.group.get(other)
 
     def tell_reachable(self) -> None:
-        """Every failure detector notices how things are."""
+        """Update all failure detectors to the current links."""
         for name in self.names:
             self.tell(name)
 
@@ -142,13 +142,13 @@ class World:
             self.pump(self.nodes[name])
 
     def reset(self, loser: str, winner: str) -> None:
-        """The partition mode has decided."""
+        """Reset a node to the winner's state, as the partition mode decides."""
         self.kept.reset(loser)
         self[loser].reset_to(self[winner].export(self.nodes[winner].state()))
         self.pump(self.nodes[loser])
 
     def propose(self, name: str) -> Key | None:
-        """Propose something; None if the node will not take it now."""
+        """Propose a command; return None if the node refuses it now."""
         try:
             number = self[name].propose(b"x" * self.random.randrange(40))
         except ConsensusError:
@@ -177,7 +177,7 @@ class World:
             self.round()
 
     def until(self, condition: Callable[[], object], rounds: int = 400) -> None:
-        """Let time pass until something holds."""
+        """Advance time until a condition holds."""
         for _ in range(rounds):
             if condition():
                 return
@@ -199,7 +199,7 @@ class World:
                 self._mail.append((self.now + chance(self.weather.delay + 1), sender, to, data))
 
     def pump(self, node: Node) -> None:
-        """Do what the node wants done until it wants nothing more."""
+        """Process a node's Readys until it has no work left."""
         while node.core is not None:
             self._look(node)
             ready = node.core.ready()
@@ -211,7 +211,7 @@ class World:
         return None
 
     def _work(self, node: Node, ready: Ready) -> bool:
-        """One Ready in its order; False if the node crashed on the way."""
+        """Process one Ready in its order. Return False if the node crashed meanwhile."""
         crash_at = self.random.randrange(3) if self.random.randrange(1000) < self.crash_chance else None
         for entry in ready.entries:
             self.matching.wrote(node, entry)
@@ -249,7 +249,7 @@ class World:
     def _decoded(state: bytes) -> list[Key]:
         return msgspec.msgpack.decode(state, type=list[Key]) if state else []
 
-    # Questions
+    # Queries
 
     def __getitem__(self, name: str) -> Consensus:
         core = self.nodes[name].core
@@ -262,7 +262,7 @@ class World:
         ]
 
     def leader(self) -> str:
-        """The one leader that everyone who is up knows, and that has committed something; waits for it."""
+        """Wait for the one leader that all live nodes know and that has committed an entry; return it."""
         self.until(self._agreed)
         return self.leaders()[0]
 
@@ -274,7 +274,7 @@ class World:
         return core.state.log.writer(core.commit_index) == core.state.run.writer
 
     def settle(self, *names: str) -> None:
-        """Wait until the nodes (all, if none is named) have applied the same and know it."""
+        """Wait until the nodes (all, if none is named) have applied the same commands."""
         self.until(lambda: self.equal(*names), 1000)
 
     def equal(self, *names: str) -> bool:
@@ -284,7 +284,7 @@ class World:
         return same and len(logs) == 1 and all(last == commit for last, commit in logs)
 
     def write(self, name: str) -> Key:
-        """Propose and wait until it is applied where it was proposed."""
+        """Propose a command, and wait until its origin has applied it."""
         made: list[Key] = []
 
         def done() -> bool:

@@ -1,4 +1,4 @@
-"""A mirror is brought up to date while consumers take messages away: what is gone is not looked for."""
+"""Synchronisation of a mirror while consumers remove messages: removed messages are not loaded."""
 
 from __future__ import annotations
 

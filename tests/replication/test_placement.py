@@ -40,7 +40,7 @@ def view(members: str, in_sync: str | None = None, epoch: int = 1) -> View:
 def walk(
     policy: Mirroring | None, start: View, running: tuple[str, ...], synchronise: bool = True
 ) -> list[View]:
-    """All views on the way, each mirror synchronised as soon as it is there."""
+    """Return all views on the way; each mirror is synchronised as soon as it is a member."""
     views = [start]
     for _ in range(20):
         master, mirrors = wanted(policy, views[-1], running, first)

@@ -1,4 +1,4 @@
-"""SequenceSet against a plain set."""
+"""SequenceSet compared with a plain set."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""G1, G2, G3, G6 for one queue: what was confirmed survives crashes, cuts and promotions, and mirrors
-that come back catch up to the last message while the queue goes on."""
+"""Guarantees G1, G2, G3 and G6 for one queue with crashes, cuts and promotions.
+
+Confirmed messages survive, and returning mirrors catch up to the last message while the queue is in use.
+"""
 
 from __future__ import annotations
 
@@ -40,19 +42,19 @@ def test_nothing_confirmed_is_lost_and_every_mirror_equals_its_master(block: int
 
 
 class SkipsTheDisk(World):
-    """Nodes say that they have written what they have not."""
+    """Nodes report operations as durable that are not on disk."""
 
     syncs = False
 
 
 class PromotesWithHoles(World):
-    """A mirror that is not synchronised may become master."""
+    """An unsynchronised mirror may become master."""
 
     rules = PromotionRules(on_failure_always=True)
 
 
 class NeverSends(MirrorSynchroniser):
-    """A mirror that comes back is taken for synchronised without being sent anything."""
+    """A returning mirror counts as synchronised without receiving anything."""
 
     def batches(self, now_ms: int) -> list[tuple[str, ReplicaMessage]]:
         for session in self.sessions.values():
@@ -69,7 +71,7 @@ class OneStep(MirrorSynchroniser):
 
 
 class JoinsInOneStep(World):
-    """What was confirmed just before a mirror joins may be lost with the others."""
+    """Messages confirmed just before a mirror joins may be lost with the other members."""
 
     service_class = OneStep
 
@@ -92,5 +94,5 @@ def test_the_checkers_catch_a_world_that_breaks_a_rule(
 
 @pytest.mark.parametrize("seed", [1, 18, 26, 322, 332, 728, 898, 1487, 1803, 2262, 2888, 7931])
 def test_seeds_that_once_failed(seed: int) -> None:
-    """Each found a hole: stale batches, early joins, a base not heard, a standing that was lost."""
+    """Each seed found a bug: stale batches, early joins, an unknown base, a lost sync generation."""
     run(seed)

@@ -1,8 +1,9 @@
-"""The ring's promise, on a network that delays and breaks, with members that die at any moment.
+"""Guarantee of the ring on a network that delays and breaks, with members that fail at any moment.
 
-An oracle stands for the metadata: it alone makes views. Links are FIFO; what is on a link dies with
-either end. Each step delivers one message, persists on one node, broadcasts, kills, or adds a member.
-Some of the dead do not know it: they were cut off, go on with the view they have, and are heard late.
+An oracle stands for the metadata: only it makes views. Links are FIFO, and messages in flight are lost when
+either end fails. Each step delivers one message, persists on one node, broadcasts, kills, or adds a member.
+Some members that count as failed are only cut off: they continue with their old view, and their messages
+arrive late.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ NAMES = ("a", "b", "c", "d", "e")
 
 
 class World:
-    """Some nodes, the links between them, and what each has applied."""
+    """Nodes, the links between them, and the operations that each has applied."""
 
     def __init__(self, seed: int) -> None:
         self.choice = random.Random(seed)
@@ -124,7 +125,7 @@ class World:
     ) -> None:
         self.links.setdefault((ring.me, receiver), deque()).append(message)
 
-    # -- the oracle -----------------------------------------------------------------------------
+    # -- oracle ---------------------------------------------------------------------------------
 
     def publish_view(self, view: View) -> None:
         self.view = view
@@ -162,7 +163,7 @@ class World:
             self.views[name].clear()
 
     def restart(self, ring: Ring) -> None:
-        """A member that has what its master does not have starts afresh, at the end of the ring."""
+        """Restart a member that has diverged from its master, at the end of the ring."""
         view = rejoined(self.view, ring.me)
         self.rings[ring.me] = Ring(1, ring.me, view)
         self.applied[ring.me] = []
@@ -171,10 +172,10 @@ class World:
         self.publish_view(view)
         self.views[ring.me].clear()
 
-    # -- the checkers ---------------------------------------------------------------------------
+    # -- checkers -------------------------------------------------------------------------------
 
     def confirm(self, ring: Ring) -> None:
-        """What the master may confirm is with every synchronised member, in the same order."""
+        """Check that every synchronised member has what the master may confirm, in the same order."""
         durable = max(0, ring.completed.durable)
         expected = self.applied[ring.me][:durable]
         for name in self.view.in_sync:
@@ -185,16 +186,16 @@ class World:
         self.confirmed = max(self.confirmed, durable)
 
     def confirm_late(self, ring: Ring) -> None:
-        """What a master that is no longer one may still confirm, the present master has."""
+        """Check that the present master has what a former master may still confirm."""
         durable = max(0, ring.completed.durable)
         assert self.applied[self.view.master][:durable] == self.applied[ring.me][:durable]
 
     def lose_unconfirmed(self, master: str) -> None:
-        """A new master has everything that was ever confirmed."""
+        """Check that a new master has everything that was ever confirmed."""
         assert len(self.applied[master]) >= self.confirmed
 
     def settle(self) -> None:
-        """No more faults: everything arrives everywhere."""
+        """Deliver everything without further faults."""
         for _ in range(3000):
             self.hear_view()
             for ring in self.rings.values():
@@ -230,7 +231,7 @@ def test_every_operation_reaches_every_member_once_and_in_order(block: int) -> N
 
 
 class ConfirmsBeforeTheDisk(Ring):
-    """Tells that it has on disk what it has only received."""
+    """Reports received operations as durable."""
 
     def _report(self) -> ProgressReport | None:
         truth, self.durable = self.durable, self.received
@@ -240,19 +241,19 @@ class ConfirmsBeforeTheDisk(Ring):
 
 
 class ForgetsToSendAgain(Ring):
-    """Does not bring a new neighbour up to date, and does not ask."""
+    """Does not bring a new neighbour up to date, and requests nothing."""
 
     def change(self, view: View) -> None:
         passed = self._passed
         super().change(view)
         self._passed = passed
 
-    def _asks_now(self) -> bool:
+    def _must_request(self) -> bool:
         return False
 
 
 class ListensToTheDead(Ring):
-    """Takes laps from anybody, whatever the view and their history say."""
+    """Accepts operation batches from any node, whatever the view and their history are."""
 
     def receive(self, sender: str, operation_batch: OperationBatch) -> None:
         view = self.view
@@ -263,7 +264,7 @@ class ListensToTheDead(Ring):
 
 
 class BeginsAnywhere(Ring):
-    """Takes the first lap that it hears for the beginning."""
+    """Begins at the first operation batch that it receives."""
 
     def receive(self, sender: str, operation_batch: OperationBatch) -> None:
         if self.fresh and self.left == sender:
@@ -272,7 +273,7 @@ class BeginsAnywhere(Ring):
 
 
 class ForgetsTooSoon(Ring):
-    """Cuts its log at what the first member has."""
+    """Cuts its log at the mark of the fastest member."""
 
     def _settle(self) -> None:
         super()._settle()

@@ -1,9 +1,9 @@
-"""A world of nodes that hold one mirrored queue: real replicas, real journals on simulated disks.
+"""World of nodes that hold one mirrored queue: real replicas, real journals on simulated disks.
 
-An oracle stands for the metadata: it adopts proposals if nothing has changed meanwhile, notices who
-is dead after a while, promotes by the real rules, and lets the dead come back. Nodes hear of views one
-by one. Links are FIFO and break when either end dies; a node that was cut off goes on with what it
-knows. Everything is drawn from one seed.
+An oracle stands for the metadata. It adopts proposals if nothing has changed meanwhile, notices failed
+members after a while, promotes by the real rules, and lets failed nodes return. Nodes receive views one by
+one. Links are FIFO and break when either end fails; a node that was cut off continues with its old view.
+One seed decides everything.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ QUEUE_ID = 7
 
 
 class Node:
-    """A process and its disk."""
+    """Process and its disk."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
@@ -44,10 +44,10 @@ class Node:
         self.replica: Replica | None = None
         self.unflushed: list[tuple[int, str]] = []
         self.waiting: deque[tuple[int, str]] = deque()
-        """(operation, body) of publishes that the master has not confirmed."""
+        """Pairs (operation, body) of publishes that the master has not confirmed."""
 
     def start(self, view: View) -> None:
-        """Open the journal and take part."""
+        """Open the journal and join the ring."""
         self.journal = Journal(self.disk, "journal", make_envelope, segment_bytes=16 * 1024)
         self.journal.open()
         store = self.journal.queue(QUEUE_ID)
@@ -73,13 +73,13 @@ class Node:
         self.waiting.clear()
 
     def stop(self) -> None:
-        """Die: what was not synced may be lost."""
+        """Fail: data that was not synced may be lost."""
         self.replica = None
         self.disk.crash()
 
 
 class World:
-    """All of it."""
+    """Nodes, links and the oracle."""
 
     service_class: type[MirrorSynchroniser] = MirrorSynchroniser
     rules = PromotionRules(on_failure_always=False)
@@ -220,7 +220,7 @@ class World:
             self.cut.add(self.choice.choice(whole))
 
     def notice(self) -> None:
-        """The failure detector: a member that is dead or cut off leaves the ring."""
+        """Remove a failed or isolated member from the ring, as the failure detector would."""
         reachable = [node.name for node in self.running() if node.name not in self.cut]
         fates = {
             name: MemberFate.ALIVE if name in reachable else MemberFate.GONE for name in self.view.members
@@ -232,7 +232,7 @@ class World:
             self.adopt(after)
 
     def hand_over(self) -> None:
-        """The master gives its place to a mirror, and lives on."""
+        """Move the master role to a mirror; the old master stays a member."""
         able = [name for name in self.view.members[1:] if name in self.view.in_sync]
         if able:
             successor = self.choice.choice(able)
@@ -241,7 +241,7 @@ class World:
             self.adopt(after._replace(joining=frozenset()))
 
     def come_back(self) -> None:
-        """A dead node starts again; one that was cut off is told that it must start again."""
+        """Restart a failed node, or one that was cut off and is notified that it must restart."""
         gone = [node for node in self.nodes.values() if node.replica is None or node.name in self.cut]
         if not gone:
             return
@@ -265,10 +265,10 @@ class World:
         node.start(view)
         self.collect(node)
 
-    # -- the end --------------------------------------------------------------------------------
+    # -- final state ----------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Everybody comes back, everything is delivered."""
+        """Start all nodes and deliver everything."""
         for name in list(self.cut):
             if name in self.view.members:
                 self.cut.discard(name)
@@ -297,7 +297,7 @@ class World:
                 return
 
     def check(self, master: Replica) -> None:
-        """Nothing confirmed is lost, and every mirror has what the master has."""
+        """Check that nothing confirmed is lost, and every mirror has the master's messages."""
         assert master.backing is not None
         live = list(master.backing.held().numbers())
         bodies = [body(message) for message in master.backing.load(live)]
@@ -312,7 +312,7 @@ class World:
 
 
 def rejoined(view: View, name: str) -> View:
-    """The next view, in which a member that came back is the youngest, and is not synchronised."""
+    """Return the next view, in which a returned member is the youngest and is not synchronised."""
     others = tuple(member for member in view.members if member != name)
     without = view.with_members(others)
     return without._replace(version=view.version).with_members((*others, name))

@@ -1,4 +1,4 @@
-"""Each checker finds what it is for, and nothing in a good history."""
+"""Checkers: each one finds the violation that it is for, and none in a correct history."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mirrormq.simulator.run_history import (
 
 
 class Ended:
-    """A world at its end."""
+    """World at the end of its run."""
 
     def __init__(self) -> None:
         self.history = RunHistory()

@@ -1,4 +1,4 @@
-"""The wired system, a few seeds of it: `make sim` plays as many as there is time for."""
+"""Simulated cluster with a few seeds; `make sim` runs as many as there is time for."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ for seed in (3, 8, 20):
 
 
 def test_a_seed_decides_everything() -> None:
-    """Also in which order sets are passed through, which Python draws for each process."""
+    """The seed also fixes the iteration order of sets, which Python randomises per process."""
     one, other = (
         subprocess.run(
             [sys.executable, "-c", PLAY],

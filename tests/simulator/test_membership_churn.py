@@ -1,4 +1,4 @@
-"""Nodes that leave a simulated cluster and come back as new ones."""
+"""Nodes that leave a simulated cluster and join again as new ones."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LEFT = "a has left: its disk is wiped"
 def leaving(
     seed: int, *, mode: str = PAUSE_MINORITY, queues: tuple[str, ...] = ("m0", "m1")
 ) -> SimulationOptions:
-    """Three nodes, of which the first leaves and joins again."""
+    """Return a run with three nodes, of which the first leaves and joins again."""
     schedule = (Fault(0, "leave", 500, 2500, ("a",), 0),)
     return SimulationOptions(seed, 3, mode, 4000, queues=queues, schedule=schedule)
 
 
 def left(options: SimulationOptions) -> tuple[bool, str]:
-    """Has the node left, and what went wrong?"""
+    """Return whether the node has left, and the violations."""
     world, wrong, _ = outcome(options)
     return any(LEFT in line for line in world.trace), wrong
 

@@ -1,6 +1,6 @@
-"""The checkers can fail: the real code with one thing wrong in it is found out, and for the right reason.
+"""Mutation tests of the checkers: the real code with one fault in it fails, and for the right reason.
 
-Each mutation takes away one line of defence. What is drawn for it are runs in which that line is needed.
+Each mutation disables one safeguard, and comes with runs that need that safeguard.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from mirrormq.storage.journal import Journal
 from mirrormq.wire.fields import Table
 
 SEEDS = range(1, 61)
-"""A mutation that these do not find is not found."""
+"""Seeds per mutation. A mutation that none of them finds fails the test."""
 
 Mutation = Callable[[pytest.MonkeyPatch], None]
 
 
 def skip_one_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most syncs of the journal do not happen."""
+    """Skip most syncs of the journal."""
     flush, count = Journal.flush, 0
 
     def forgetful(self: Journal, sync: bool) -> None:
@@ -58,7 +58,7 @@ def skip_one_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def skip_the_epoch_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A member believes a master whose time is over."""
+    """Let a member accept a master of an earlier epoch."""
     receive = Ring.receive
 
     def gullible(self: Ring, sender: str, operation_batch: OperationBatch) -> None:
@@ -72,7 +72,7 @@ def skip_the_epoch_check(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def promote_an_unsynchronised_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest member that lives becomes master, whatever it has."""
+    """Promote the oldest live member, synchronised or not."""
 
     def rash(
         view: View,
@@ -88,7 +88,7 @@ def promote_an_unsynchronised_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def trust_every_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a full stop the member that was named first becomes master, whatever its disk has."""
+    """After a full stop, promote the first member, whatever its disk has."""
 
     def gullible(view: View, hopes: tuple[str, ...], *others: Any) -> str:
         return hopes[0]
@@ -97,12 +97,12 @@ def trust_every_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def count_votes_of_restored_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No statement of a node shows that its disk went back."""
+    """Ignore that a node's statement shows a disk that went back."""
     monkeypatch.setattr(durable_states, "went_back", lambda known, stated: False)
 
 
 def confirm_before_replication_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the master has counts as being everywhere."""
+    """Count the master's operations as replicated everywhere."""
     settle = Ring._settle
 
     def hasty(self: Ring) -> None:
@@ -113,7 +113,7 @@ def confirm_before_replication_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def let_a_new_master_keep_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another node orders operations, and nobody can tell them from the old one's."""
+    """Change the master without a new epoch, so that its operations look like the old master's."""
 
     def lazy(view: View, *arguments: Any, **options: Any) -> View | promotion.QueueDown | promotion.QueueLost:
         after = promotion.settle(view, *arguments, **options)
@@ -123,19 +123,19 @@ def let_a_new_master_keep_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def let_a_minority_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node serves clients whomever it sees."""
+    """Let a node serve clients whatever nodes it reaches."""
     monkeypatch.setattr(ApplicationLifecycle, "_may_go_on", lambda self: True)
 
 
 def let_fewer_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Metadata are decided on by whoever is in touch."""
+    """Let the connected nodes commit metadata without a majority."""
     monkeypatch.setattr(
         Majority, "electorate", lambda self, voters, reachable, me: voters & (reachable | {me})
     )
 
 
 def let_dead_letters_go_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A queue does not wait until its dead letters are safe elsewhere."""
+    """Drop dead letters before their target queues have confirmed them."""
 
     def careless(self: Queue, messages: Sequence[Message], reason: str) -> None:
         whole = self.backing.load_contents(messages)
@@ -146,7 +146,7 @@ def let_dead_letters_go_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def let_all_consumers_be_active(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A queue forgets that only one consumer is to get messages."""
+    """Ignore single active consumer."""
     begin = ConsumerTurns.__init__
 
     def generous(self: ConsumerTurns, single_active: bool) -> None:
@@ -156,12 +156,12 @@ def let_all_consumers_be_active(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forget_takes_with_their_master(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new master does not set aside what leases have."""
+    """Let a new master ignore the messages that leases hold."""
     monkeypatch.setattr(lease_manager.LeaseManager, "begin", lambda self, *given: None)
 
 
 def settle_whatever_the_lease_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client does not say which messages it was given, perhaps by another side, under a number."""
+    """Let a client settle a number without a digest of the messages, which another side may have given it."""
     settle = range_protocol.settle
 
     def careless(queue: str, lease: str, *, number: int, digest: int) -> Table:
@@ -171,7 +171,7 @@ def settle_whatever_the_lease_has(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def take_back_without_a_mark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a consumer leaves behind looks as if nobody had seen it."""
+    """Requeue messages without the redelivered flag."""
     requeue = PagedQueue.requeue
 
     def forgiving(self: PagedQueue, messages: Sequence[Message]) -> None:
@@ -183,17 +183,17 @@ def take_back_without_a_mark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def keep_what_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mirror does not drop what its master dropped."""
+    """Let a mirror keep messages that its master removed."""
     monkeypatch.setattr(MirrorCopy, "_remove", lambda self, ranges: None)
 
 
 def let_what_is_given_back_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a consumer leaves behind counts as acknowledged."""
+    """Treat requeued messages as acknowledged."""
     monkeypatch.setattr(ReplicatingBackingQueue, "requeue", ReplicatingBackingQueue.acknowledge)
 
 
 def turn_batches_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What arrives together goes into the queue from behind."""
+    """Reverse the order of messages that arrive together."""
     publish = Queue._publish_new
 
     def backwards(self: Queue, messages: list[Message], *given: Any) -> None:
@@ -203,7 +203,7 @@ def turn_batches_round(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def spoil_what_mirrors_keep(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mirror writes down another body than it was told: the last byte is before the frame's end."""
+    """Let a mirror store another body than it received. The last byte of the body precedes the frame end."""
     keep = MirrorCopy._keep
 
     def spoiling(self: MirrorCopy, append: AppendOperation) -> None:
@@ -214,7 +214,7 @@ def spoil_what_mirrors_keep(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def read_a_policy_differently(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of three nodes carries a command out in another way than the others."""
+    """Let one of three nodes apply a command differently."""
     apply = MetadataState.apply
     states: list[MetadataState] = []
 
@@ -230,16 +230,16 @@ def read_a_policy_differently(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def never_ask_to_join(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mirror that comes back does not say what it lacks."""
+    """Let a returning mirror send no sync request."""
     monkeypatch.setattr(Replica, "_ask_to_join", lambda self: None)
 
 
 Planned = tuple[str, int, int, str, int]
-"""Kind, from, to, nodes, dice of a fault."""
+"""Kind, start, end, nodes and random number of a fault."""
 
 
 def run(seed: int, *faults: Planned, queues: tuple[str, ...] = ("m0",)) -> SimulationOptions:
-    """Three nodes, and these faults."""
+    """Return a run with three nodes and the given faults."""
     schedule = tuple(
         Fault(number, kind, begins, ends, tuple(nodes), dice)
         for number, (kind, begins, ends, nodes, dice) in enumerate(faults)
@@ -248,26 +248,27 @@ def run(seed: int, *faults: Planned, queues: tuple[str, ...] = ("m0",)) -> Simul
 
 
 def power_fails_often(seed: int) -> SimulationOptions:
-    """Also of a queue that only one disk has."""
+    """Cut the power often, also of a queue with only one copy."""
     cuts: list[Planned] = [("power", at, at + 100, "abc"[at // 400 % 3], 0) for at in range(400, 3600, 400)]
     return run(seed, *cuts, queues=("m0", "u1"))
 
 
 def disks_fail(seed: int) -> SimulationOptions:
-    """All nodes stop at once, and the disk of one is lost or garbled, or replaced by an older copy."""
+    """Stop all nodes at once, and lose, corrupt or restore an older copy of one node's disk."""
     nodes = "abc"[seed % 3 :] + "abc"[: seed % 3]
     return run(seed, ("disks", 1500, 3000, nodes, seed * 4))
 
 
 def disks_go_back(seed: int) -> SimulationOptions:
-    """The same after one node was away, so that only the restored one and another have what was agreed."""
+    """Restore an older disk after one node was away, so that only the restored node and one other have
+    committed entries."""
     nodes = "abc"[seed % 3 :] + "abc"[: seed % 3]
     stops: list[Planned] = [("policy", at, at, "a", at % 3) for at in range(1600, 2900, 100)]
     return run(seed, *stops, ("clog", 1500, 3000, nodes[0] + nodes[2], 400), ("disks", 1500, 3000, nodes, 8))
 
 
 def masters_die(seed: int) -> SimulationOptions:
-    """While what they say takes its time."""
+    """Kill masters while their messages are delayed."""
     late: list[Planned] = [("clog", 500, 3500, way, 200) for way in ("ab", "ac", "ba", "bc", "ca", "cb")]
     deaths: list[Planned] = [
         ("power", 1000 + 900 * at, 1400 + 900 * at, name, 0) for at, name in enumerate("abc")
@@ -276,20 +277,20 @@ def masters_die(seed: int) -> SimulationOptions:
 
 
 def masters_of_the_dying_die(seed: int) -> SimulationOptions:
-    """Again and again, while what they say takes long: one run of fifteen loses a dead letter."""
+    """Kill masters repeatedly with long delays: one run of fifteen loses a dead letter."""
     late: list[Planned] = [("clog", 500, 5500, way, 400) for way in ("ab", "ac", "ba", "bc", "ca", "cb")]
     deaths: list[Planned] = [("kill", 600 + 400 * at, 700 + 400 * at, "abc"[at % 3], 0) for at in range(13)]
     return run(seed, *late, *deaths, queues=("m0", "d1", "d2", "d3"))._replace(load_ms=6000)
 
 
 def consumers_are_far_away(seed: int) -> SimulationOptions:
-    """What one node says takes long: two consumers at a time get things in another order."""
+    """Delay one node's messages: two concurrent consumers receive messages in another order."""
     late: list[Planned] = [("clog", 500, 3500, way, 300) for way in ("ab", "ca", "bc")]
     return run(seed, *late, queues=("m0", "s1", "s2"))._replace(consumers=3)
 
 
 def nodes_are_killed(seed: int) -> SimulationOptions:
-    """One after the other, while all others hear each other well."""
+    """Kill nodes one after the other, while the links between the others work."""
     return run(seed, *[("kill", 900 + 900 * at, 1000 + 900 * at, name, 0) for at, name in enumerate("abc")])
 
 
@@ -302,7 +303,7 @@ def masters_of_leases_die(seed: int) -> SimulationOptions:
 
 
 def two_sides_have_leases(seed: int) -> SimulationOptions:
-    """Both go on, and clients go from one to the other."""
+    """Partition the cluster so that both sides continue, and clients move between them."""
     apart: Planned = ("partition", 1000, 8000, "a", 0)
     options = run(seed, apart)._replace(nodes=2, mode=AUTOHEAL, load_ms=9000)
     return options._replace(leasers=3, consumers=0)
@@ -322,7 +323,8 @@ def mirrors_lag(seed: int) -> SimulationOptions:
 
 
 def one_is_cut_off(seed: int) -> SimulationOptions:
-    """Each in turn, so that it is the home of some queue; for longer than it takes to notice."""
+    """Isolate each node in turn, so that each is the master of some queue, for longer than the detection
+    time."""
     options = run(seed, ("partition", 1000, 11_000, "abc"[seed % 3], 0), queues=("u0", "u1", "u2"))
     return options._replace(load_ms=11_000)
 
@@ -349,7 +351,7 @@ MUTATIONS: list[tuple[Mutation, Callable[[int], SimulationOptions], str]] = [
     (read_a_policy_differently, policies_change, "MetadataIsEqual"),
     (never_ask_to_join, nodes_are_killed, "EverythingSettles"),
 ]
-"""What is wrong, the runs in which it matters, and the checker that finds it."""
+"""Mutation, the runs in which it matters, and the checker that finds it."""
 
 
 @pytest.mark.parametrize(("mutation", "drawn", "found_by"), MUTATIONS)
@@ -365,7 +367,7 @@ def test_a_mutation_is_found(
 
 
 def kinds_found(runs: Iterable[SimulationOptions], wanted: str) -> set[str]:
-    """What checkers say, until the wanted one says something."""
+    """Return the violations that checkers report, until the expected one is among them."""
     found: set[str] = set()
     for options in runs:
         found |= outcome(options).kinds

@@ -1,4 +1,4 @@
-"""The simulated links do what the real ones promise, and everything else that they may do."""
+"""Simulated links keep the guarantees of real ones, and inject every fault that real ones may have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mirrormq.simulator.virtual_time import VirtualTime
 
 
 class Ear:
-    """A node that notes what it hears."""
+    """Node that records what it receives."""
 
     def __init__(self, timeline: VirtualTime) -> None:
         self._timeline = timeline

@@ -1,4 +1,4 @@
-"""One node, its disk and its clients: the world on a small scale, and the faults it must find there."""
+"""Simulated single node with its disk and clients, and the faults that it must find."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_seed_decides_everything() -> None:
 
 
 def failing(seeds: range) -> tuple[SimulationOptions, str]:
-    """The first seed that fails."""
+    """Return the first seed that fails."""
     for seed in seeds:
         wrong = outcome(options(seed))[1]
         if wrong:

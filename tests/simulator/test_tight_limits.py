@@ -1,4 +1,4 @@
-"""Runs with narrow limits get to what short runs never would, and find what is wrong there."""
+"""Runs with tight limits reach code that short runs never reach, and find the faults there."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EVERYTHING: dict[str, tuple[type, str, Callable[[Any], bool]]] = {
     "a segment is compacted": (SegmentCompactor, "_compact", bool),
     "the metadata's log becomes a snapshot": (Consensus, "compact", lambda given: True),
 }
-"""What happens in narrow runs: which call tells, and by what answer."""
+"""Events in runs with tight limits: the call that shows each, and its result."""
 
 
 def test_they_get_to_what_takes_thousands_of_messages(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,1 +1,1 @@
-"""The cluster: who is a member, who is well, who may go on when nodes lose sight of each other."""
+"""Clustering of nodes: membership, node failures, partition modes, replica placement and fork recovery."""

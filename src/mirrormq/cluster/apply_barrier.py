@@ -1,13 +1,13 @@
-"""Whoever changes the metadata is answered when every node that is there knows of the change.
+"""Apply barrier: a client is answered when every connected node has applied its metadata change.
 
-Agreement needs a majority only, and the others hear of it a moment later. In that moment a client could be
-told that its queue is there, tell a friend, and the friend's node would know of no such queue. So the node
-that the change was written on asks the others whether they have come as far as itself, and answers its
-client when they have. It waits for those it has a link to and shares one story with; a node that says
-nothing for `PATIENCE_TICKS` is not waited for, the failure detector will see to it.
+Commit needs a majority only, and the other nodes apply the change a moment later. In that moment a client
+could be answered that its queue exists, while another client's node does not know the queue yet. The node
+that wrote the change therefore requests the applied index of the others, and answers its client when all
+have reached its own. It waits for nodes that it has a link to and no fork with. It stops waiting for a node
+that does not reply for `PATIENCE_TICKS`; the failure detector handles that node.
 
-One question at a time is under way to each node, and it is about the latest change that somebody waits for:
-a thousand declarations in a row take few questions.
+One request at a time is in flight to each node, for the latest change that a client waits for. A thousand
+declarations in a row therefore need few requests.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mirrormq.cluster.cluster_messages import Reach
 from mirrormq.cluster.membership_changes import Send
 
 PATIENCE_TICKS = 40
-"""A second: a node that is merely busy answers within some milliseconds."""
+"""Ticks to wait for a reply: one second. A node that is merely busy replies within milliseconds."""
 
 
 class _Waiting(NamedTuple):
@@ -30,42 +30,43 @@ class _Waiting(NamedTuple):
 
 
 class ApplyBarrier:
-    """What others have applied, and who waits for it."""
+    """Applied indexes of the other nodes, and the callbacks that wait for them."""
 
     def __init__(self, send: Send, peers: Callable[[], Iterable[str]]) -> None:
         self._send = send
         self._peers = peers
         self._waiting: deque[_Waiting] = deque()
-        self._asked: dict[str, int] = {}
+        self._requested: dict[str, int] = {}
         self._reached: dict[str, int] = {}
-        self._questions: dict[str, int] = {}
-        """Nodes that wait for an answer of ours, and how far we must have come."""
+        self._requests: dict[str, int] = {}
+        """Index that this node must reach before it replies, by requesting node."""
         self._ticks = 0
 
     def wait(self, index: int, callback: Callable[[], None]) -> None:
-        """Call back when all nodes have come as far as this."""
+        """Call `callback` when all connected nodes have applied `index`."""
         self._waiting.append(_Waiting(index, self._ticks, callback))
 
     def tick(self) -> None:
-        """Time has passed."""
+        """Advance the time by one tick."""
         self._ticks += 1
 
     def down(self, peer: str) -> None:
-        """The link to a node is gone, and what was said over it."""
-        for table in (self._asked, self._reached, self._questions):
+        """Forget the requests and replies of a peer whose link went down."""
+        for table in (self._requested, self._reached, self._requests):
             table.pop(peer, None)
 
     def receive(self, peer: str, message: Reach) -> None:
-        """A node wants to know when this one has come that far, or has come that far itself."""
+        """Store a peer's request for this node's applied index, or the peer's own applied index."""
         if message.is_request:
-            self._questions[peer] = message.index
+            self._requests[peer] = message.index
         else:
             self._reached[peer] = max(self._reached.get(peer, 0), message.index)
 
     def work(self, applied: int) -> list[Callable[[], None]]:
-        """Ask and answer what is to be; gives those who need not wait any longer."""
-        for peer in [peer for peer, index in self._questions.items() if index <= applied]:
-            del self._questions[peer]
+        """Send the requests and replies that are due, and return the callbacks that need not wait any
+        longer."""
+        for peer in [peer for peer, index in self._requests.items() if index <= applied]:
+            del self._requests[peer]
             self._send(peer, Reach(applied, is_request=False), urgent=True)
         if not self._waiting:
             return []
@@ -73,8 +74,8 @@ class ApplyBarrier:
         latest = self._waiting[-1].mark
         for peer in peers:
             reached = self._reached.get(peer, 0)
-            if reached < latest and self._asked.get(peer, 0) <= reached:
-                self._asked[peer] = latest
+            if reached < latest and self._requested.get(peer, 0) <= reached:
+                self._requested[peer] = latest
                 self._send(peer, Reach(latest, is_request=True), urgent=True)
         return list(self._arrived(min([self._reached.get(peer, 0) for peer in peers], default=latest)))
 

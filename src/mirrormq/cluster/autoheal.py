@@ -1,31 +1,32 @@
-"""Two sides that went on apart have met again: who wins, and what the others have to do.
+"""Autoheal: choice of the winner after a partition in which both sides continued, and the losers' steps.
 
-A fork is found by the metadata's consensus: both sides have written what the other lacks, and neither can
-follow the other without giving something up. That is an operator's decision, or, with `autoheal`, the
-arbiter's: the node with the smallest name among all that are linked now. Everybody tells everybody its
-`Presence`; the arbiter adds up the sides and compares
+The metadata's consensus finds a fork: both sides have written changes that the other lacks, and neither can
+follow the other without dropping some. An operator decides then or, with `autoheal`, the arbiter: the node
+with the smallest name among all that are linked now. Every node sends its `Presence` to all others. The
+arbiter sums up the sides, compares them by
 
     clients, then nodes, then histories (the later one wins), then names (the smallest name wins)
 
-and tells each node of a losing side who has won. Clients come first because they are what would be lost:
-a loser closes all of its own. A side that serves nobody, such as a node that was restarted meanwhile, loses.
+and notifies each node of a losing side. Clients come first because a loser closes all of its connections. A
+side that serves no clients, such as a node that was restarted meanwhile, loses.
 
-A loser, each node by itself:
+Each losing node, independently of the others:
 
-    1.  stops its application: clients are closed, rings dropped
-    2.  sets aside what only its side has (`orphans`), durably
-    3.  gives up its metadata for a snapshot of the winner's (`Consensus.reset_to`)
-    4.  starts its application, in its next life; the coordinator lets it join its rings again
-    5.  puts back what it set aside, or keeps it, as the policy says
+    1.  stops its application: it closes its clients and drops its rings
+    2.  sets aside the messages that only its side has (`orphan_store`), durably
+    3.  replaces its metadata by a snapshot of the winner's (`Consensus.reset_to`)
+    4.  starts its application in its next incarnation; the coordinator lets it join its rings again
+    5.  republishes the orphans, or keeps them, depending on the policy
 
-Each step may be repeated after a crash. A node obeys only the arbiter that it would name itself, and only if
-it is forked from the winner: what is said twice, or late, does nothing.
+Each step may be repeated after a crash. A node accepts a notice only from the arbiter that it would choose
+itself, and only if it is forked from the winner. A repeated or late notice therefore has no effect.
 
-A node that starts is in no side yet. If whoever shares its history is not serving while somebody who does
-not share it is, it joins those, whatever the mode: that is how an operator heals a partition by hand,
-by restarting the side that is to give up. If nobody serves and nobody can, because every node has come back
-and each waits for others that went another way, the arbiter decides in any mode: there is nobody to disturb,
-and the side whose history is the later one goes on.
+A starting node belongs to no side yet. It joins the serving nodes that do not share its history, in any
+mode, if no node that shares its history is serving. An operator heals a partition by hand this way, by
+restarting the losing side.
+
+Every node may be back and each may wait for nodes of the other side, so that none serves. The arbiter then
+decides in any mode, because no client is connected, and the side with the later history wins.
 """
 
 from __future__ import annotations
@@ -39,39 +40,39 @@ from mirrormq.consensus.raft_messages import DurableState
 
 
 class Presence(msgspec.Struct, frozen=True, array_like=True, tag="presence"):
-    """What a node tells all others of itself, once in a while and when it changes."""
+    """Gossip message of a node about itself, sent periodically and after changes."""
 
     node: str
     incarnation: int
     serving: bool
-    """Its application runs."""
+    """Whether its application runs."""
     clients: int
-    """Open connections."""
+    """Number of open connections."""
     leader: str
-    """Whom it follows in the metadata; empty if nobody."""
+    """Metadata leader that it follows; empty if none."""
     reachable: tuple[str, ...]
-    """The nodes that it has a link to."""
+    """Nodes that it has a link to."""
     forked: tuple[str, ...] = ()
-    """The nodes whose metadata went another way than its own."""
+    """Nodes whose metadata is forked from its own."""
     alarms: tuple[str, ...] = ()
-    """What it is short of: publishers rest everywhere."""
+    """Resource alarms of the node. Publishers are blocked on all nodes."""
     usage: tuple[tuple[str, str, int], ...] = ()
-    """What of its clients counts towards limits that hold for all nodes together."""
+    """Its usage by clients, counted towards cluster-wide limits."""
     history: tuple[int, int] = (0, 0)
-    """How late its metadata is: the last leader's term, the last change."""
+    """Order of its metadata: term of the last leader, index of the last change."""
     durable: DurableState | None = None
     """Durable position of its metadata (`consensus.durable_states`)."""
 
 
 class LoserNotice(msgspec.Struct, frozen=True, array_like=True, tag="lost"):
-    """The arbiter to a node of a losing side."""
+    """Notice of the arbiter to a node of a losing side."""
 
     winner: str
-    """The node to get the metadata from."""
+    """Node to fetch the metadata from."""
 
 
 class Side(NamedTuple):
-    """Nodes that share a history."""
+    """Side of a partition: nodes that share a history."""
 
     leader: str
     nodes: tuple[str, ...]
@@ -81,13 +82,13 @@ class Side(NamedTuple):
 
     @property
     def worth(self) -> tuple[bool, int, int, tuple[int, int]]:
-        """What sides are compared by, before their names."""
+        """Order of sides, before their names."""
         return self.serving > 0, self.clients, len(self.nodes), self.history
 
 
 def sides(presences: Iterable[Presence]) -> list[Side]:
-    """Who is with whom: the followers of one leader. A node that follows nobody is a side of its own if it is
-    forked from anybody; else it has only not found its leader yet, and is not counted."""
+    """Group nodes by the leader that they follow. A node without a leader is a side if it is forked from any
+    node; otherwise it has not found its leader yet and is left out."""
     by_leader: dict[str, list[Presence]] = {}
     for presence in presences:
         if presence.leader or presence.forked:
@@ -105,8 +106,11 @@ def sides(presences: Iterable[Presence]) -> list[Side]:
 
 
 def winner(candidates: Collection[Side], before: str = "") -> Side:
-    """The side that goes on: of the leader that was said to have won `before`, while it serves, or two sides
-    with as many clients would be told in turn that they have lost."""
+    """Return the winning side.
+
+    The side of `before`, an earlier decision's winner, stays the winner while it serves. Otherwise two sides
+    with equally many clients would be notified in turn that they have lost.
+    """
     for side in candidates:
         if side.leader == before and side.serving:
             return side
@@ -115,27 +119,30 @@ def winner(candidates: Collection[Side], before: str = "") -> Side:
 
 
 def is_arbiter(me: str, linked: Collection[str]) -> bool:
-    """Does this node decide?"""
+    """Tell whether this node is the arbiter."""
     return all(me <= name for name in linked)
 
 
 def arbiter_decisions(
     me: str, linked: Collection[str], presences: Mapping[str, Presence], before: str = ""
 ) -> list[tuple[str, LoserNotice]]:
-    """What the arbiter has to tell, and to whom; nothing if this node is not the arbiter, if it has not
-    heard from everybody, or if all is one story. `presences` has this node's own, too; `before` is who was
-    said to have won when it was last asked."""
-    everybody = {me, *linked}
-    if not is_arbiter(me, linked) or not presences.keys() >= everybody:
+    """Return the arbiter's notices to the losing nodes.
+
+    The result is empty if this node is not the arbiter, lacks a presence, or sees no fork. `presences`
+    includes this node's own; `before` is the winner of the last decision.
+    """
+    connected = {me, *linked}
+    if not is_arbiter(me, linked) or not presences.keys() >= connected:
         return []
-    found = [presences[name] for name in sorted(everybody)]
-    forked = {(presence.node, peer) for presence in found for peer in presence.forked}
+    reported = [presences[name] for name in sorted(connected)]
+    forked = {(presence.node, peer) for presence in reported for peer in presence.forked}
     if not forked:
         return []
-    groups = sides(found)
+    groups = sides(reported)
     if len(groups) < 2:
         return []
     best = winner(groups, before)
+    # A node without a fork from the winner follows it by itself and needs no notice.
     return [
         (name, LoserNotice(best.leader))
         for side in groups
@@ -146,24 +153,28 @@ def arbiter_decisions(
 
 
 def no_side_continues(members: Collection[str], presences: Mapping[str, Presence]) -> bool:
-    """Are all members there, and does none of them serve, or have a leader with whom it soon would?"""
+    """Tell whether all members are connected and none of them serves or has a leader."""
     return all(
         name in presences and not presences[name].serving and not presences[name].leader for name in members
     )
 
 
 def accepts_notice(
-    me: str, linked: Collection[str], forked: Collection[str], sender: str, word: LoserNotice
+    me: str, linked: Collection[str], forked: Collection[str], sender: str, notice: LoserNotice
 ) -> bool:
-    """Does this node do as it is told?"""
-    return word.winner in forked and sender == min(me, *linked)
+    """Tell whether this node must act on a notice: it is forked from the winner, and the sender is its
+    arbiter."""
+    return notice.winner in forked and sender == min(me, *linked)
 
 
 def nodes_to_join(
     linked: Collection[str], forked: Collection[str], presences: Mapping[str, Presence]
 ) -> list[Presence]:
-    """For a node that does not serve: those who do, if nobody of its own story does. It must not serve beside
-    them. Of a side whose leader is out of sight nothing can be taken over."""
+    """Return the serving nodes that a node which does not serve must join: all of them are forked from it.
+
+    The node must not serve beside them. A side whose leader is not connected is left out, because its state
+    cannot be fetched.
+    """
     serving = [presences[name] for name in sorted(linked) if name in presences and presences[name].serving]
     if any(presence.node not in forked for presence in serving):
         return []
@@ -171,6 +182,6 @@ def nodes_to_join(
 
 
 def node_to_join(others: Collection[Presence]) -> str | None:
-    """Of those, the leader whose metadata is to be taken over; None while they have none."""
-    found = [presence for presence in others if presence.leader]
-    return winner(sides(found)).leader if found else None
+    """Return the leader whose metadata this node must fetch; None while the others have no leader."""
+    led = [presence for presence in others if presence.leader]
+    return winner(sides(led)).leader if led else None

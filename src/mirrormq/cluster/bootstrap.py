@@ -1,4 +1,4 @@
-"""A cluster of one: how every cluster begins, and what a node without others is."""
+"""Bootstrap of a cluster with one node. Every cluster starts this way, and a single node stays so."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from mirrormq.consensus.raft_settings import BRANCH_IDS
 
 
 def new_cluster(name: str, choose: Callable[[int], int]) -> Snapshot:
-    """What the first node of a new cluster starts from. Each cluster gets a number of its own."""
+    """Return the initial snapshot of a new cluster's first node. Each cluster draws its own id."""
     return founded([name], 1 + choose(BRANCH_IDS - 1))
 
 
 def member_in_memory(name: str = "node@localhost") -> Member:
-    """A node on its own whose metadata lasts as long as the object."""
+    """Return the member of a single node whose metadata is in memory only."""
     return Member(name, MemoryLog(new_cluster(name, lambda below: 0)), Automatic(), lambda below: 0)

@@ -1,4 +1,4 @@
-"""What nodes say to each other over a link, beside what queues say."""
+"""Cluster messages between nodes: metadata consensus, joining, durable states and applied indexes."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from mirrormq.consensus.raft_messages import DurableState
 
 
 class RaftMessage(msgspec.Struct, frozen=True, array_like=True, tag="raft"):
-    """A message of the agreement on metadata (`consensus.encode_message`)."""
+    """Message of the metadata consensus (`consensus.encode_message`)."""
 
     data: bytes
 
 
 class JoinRequest(msgspec.Struct, frozen=True, array_like=True, tag="join"):
-    """From a node that belongs to no cluster: let me be a member of yours."""
+    """Request of a node that belongs to no cluster to become a member."""
 
     name: str
     address: str
-    """Where other nodes reach it: host:port."""
+    """Address at which other nodes reach it: host:port."""
 
 
 class JoinRefused(msgspec.Struct, frozen=True, array_like=True, tag="join-refused"):
-    """No, and why."""
+    """Refusal of a join request, with its reason."""
 
     reason: str
 
 
 class ForgottenNotice(msgspec.Struct, frozen=True, array_like=True, tag="forgotten"):
-    """From a leader to a node that believes to be a member and is none any more."""
+    """Notice of a leader to a node that is no longer a member and does not know it."""
 
 
 class StateKnown(msgspec.Struct, frozen=True, array_like=True, tag="state-known"):
-    """Answer to a node's statement of its durable state: the first message on a link."""
+    """Reply to a node's statement of its durable state: the first message on a link."""
 
     lost: DurableState | None = None
-    """State that the sender remembers, if the receiver's disk went back."""
+    """State that the sender has stored, if the receiver's disk went back."""
 
 
 class Reach(msgspec.Struct, frozen=True, array_like=True, tag="reach"):
-    """How far somebody has applied what was agreed upon."""
+    """Applied index of a node, or a request for it (`ApplyBarrier`)."""
 
     index: int
     is_request: bool
-    """Tell me when you have come that far; else: I have."""
+    """Whether the receiver must reply once it has applied `index`; otherwise the sender has applied it."""
 
 
 ClusterMessage = RaftMessage | JoinRequest | JoinRefused | ForgottenNotice | StateKnown | Reach

@@ -1,7 +1,7 @@
-"""One node asks another to carry out a verb and to say what came of it.
+"""Control commands between nodes: one node requests a command, the other returns its result.
 
-The documents are those of the control socket (`control/control_protocol.py`): what can be asked of a node
-from its own machine can be asked the same way from the next one.
+The documents are those of the control socket (`control/control_protocol.py`), so a command works the same
+on the local node and on another one.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import msgspec
 
 
 class CommandRequest(msgspec.Struct, frozen=True, array_like=True, tag="verb-asked"):
-    """Please do this."""
+    """Request to execute a control command."""
 
     number: int
-    """Which question of the asker's this is."""
+    """Number of the request on the requesting node."""
     request: bytes
 
 
 class CommandReply(msgspec.Struct, frozen=True, array_like=True, tag="verb-answered"):
-    """What came of it."""
+    """Result of a control command."""
 
     number: int
     reply: bytes

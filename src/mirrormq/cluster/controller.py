@@ -1,12 +1,16 @@
-"""The steward of a node: whatever its cluster wants of it, decided in one place, without touching anything.
+"""Cluster controller of one node (pure): decides when the node starts, stops, follows and gives way.
 
-It brings together the parts that each know one thing: the membership and its metadata (`member`), whether
-the application may run (`serving`), what has become of nodes and where replicas belong, while this node leads
-(`coordinator`), who sees whom (`partitions`), whom a node that starts waits for (`discovery`), and what
-happens when two sides meet (`fork_recovery`).
+It combines parts that each handle one thing:
 
-Links, messages and time come in; messages go out through `send`, and the `Application` is told to start, to
-stop, to give up. The runtime and the simulator drive the same object.
+    member                 membership and metadata
+    lifecycle              whether the application may run
+    coordinator            node failures and replica placement, while this node leads
+    partitions             the connectivity of nodes
+    startup_discovery      the peers that a starting node waits for
+    fork_recovery          forks
+
+Link events, messages and time are its inputs. It sends messages through `send`, and it starts, stops and
+resets the `ApplicationHost`. The runtime and the simulator drive the same object.
 """
 
 from __future__ import annotations
@@ -30,44 +34,48 @@ from mirrormq.consensus.raft_messages import DurableState
 from mirrormq.metadata.policy_matching import PolicyMatcher
 
 PRESENCE_MS = 1000
-"""How often a node tells the others of itself when nothing changes."""
+"""Interval of presence messages when nothing changes."""
 
 HEARSAY_MS = 2000
-"""How long a node that this one has lost its link to is not given up while others still see it. When a
-process dies all of them lose it in the same moment; one connection that breaks is made again much faster."""
+"""Time that a node without a link to this one still counts as reachable while other nodes see it. When a
+process fails, all of them lose it at once; a single broken connection is restored much faster."""
 
 SILENT_PEER = "nothing heard"
-"""How the failure detector's reasons begin: who was silent for so long is not waited for."""
+"""Prefix of the failure detector's reasons. A peer that was silent for the detection time gets no grace
+period."""
 
 REDIAL_MS = 150
-"""Where a few may go on without the rest, two nodes whose connection breaks would each go on alone. So they
-are given the time it takes to connect again; a process that is dead costs that much, and no more."""
+"""Grace period to reconnect before a peer counts as down.
+
+In a mode in which a minority may continue, two nodes whose connection breaks would otherwise each continue
+alone. The failure of a process costs this delay, and no more.
+"""
 
 ControllerMessage = Presence | ForkRecoveryMessage
 
 
 class Send(Protocol):
-    """Send a message to a node, if there is a link to it."""
+    """Function that sends a message to a node, if there is a link to it."""
 
     def __call__(self, peer: str, message: ControllerMessage, urgent: bool) -> None: ...
 
 
 class ApplicationHost(ForkRecoveryHost, Protocol):
-    """The application, with all that a steward asks of it."""
+    """Application as the cluster controller drives it."""
 
     @property
     def clients(self) -> int:
-        """Open connections."""
+        """Number of open connections."""
 
     def partition_started(self) -> None:
-        """Somebody is missing who may go on without this node: mark what is shared (`apart`). Said often."""
+        """Write divergence marks, because a missing node may continue without this one. Called repeatedly."""
 
     def partition_ended(self) -> None:
-        """Everybody is here and of one mind: marks are not needed."""
+        """Drop the divergence marks: all nodes are connected and share one history."""
 
 
 class ClusterController:
-    """One node's."""
+    """Cluster controller of one node."""
 
     def __init__(
         self,
@@ -84,59 +92,64 @@ class ClusterController:
         self.coordinator = Coordinator(member.name, state, PolicyMatcher(state), choose, promotion_timeout_ms)
         self.serving = ApplicationLifecycle(member, handling, application, self.coordinator.replica_index)
         self.presences: dict[str, Presence] = {}
-        """What the nodes that there is a link to last said of themselves."""
+        """Last presence of each connected node."""
         self.own_alarms: tuple[str, ...] = ()
-        """What this node is short of; the application says so."""
+        """Resource alarms of this node, set by the application."""
         self.own_usage: tuple[tuple[str, str, int], ...] = ()
-        """What of this node's clients is limited and counts."""
+        """Usage of this node's clients that counts towards cluster-wide limits."""
         self.alarms_heard: Callable[[dict[str, tuple[str, ...]]], None] = lambda alarms: None
-        """Told when the alarms of other nodes have changed."""
+        """Called when the alarms of other nodes have changed."""
         self._alarms: dict[str, tuple[str, ...]] = {}
         self._application = application
         self._send = send
         self._connectivity = ConnectivityMatrix()
         self._fork_recovery = ForkRecovery(member, handling, self.presences, self.serving, application, send)
         self._now_ms = 0
-        self._told: Presence | None = None
-        self._told_ms = 0
+        self._presence_sent: Presence | None = None
+        self._presence_sent_ms = 0
         self._discovery = StartupDiscovery(member, self.presences)
         self._broken_ms: dict[str, int] = {}
-        """Nodes to which a connection broke, and when."""
+        """Time at which the connection to each of these nodes broke."""
         self._lingering: dict[str, int] = {}
-        """Those that the member has not been told of yet."""
+        """Nodes in their grace period to reconnect. The member still counts them as linked."""
         self._led_ms = 0
-        """When this node last had a leader, or nobody it sees followed one that it does not see."""
+        """Last time at which this node had a leader, or no connected node followed a leader out of its
+        sight."""
         self.apart = False
-        """May others go on without this node? An application that starts meanwhile has to know."""
+        """Whether other nodes may continue without this one. An application that starts meanwhile must know
+        it."""
         member.metadata.listeners.append(self.coordinator.follow)
-        member.parting = self._part
-        self._start_blocker = "it looks for the others"
-        """Why the application must not start, as of the last tick: in between half of it is known."""
+        member.parting = self._partition_started
+        self._start_blocker = "it waits for its peers"
+        """Reason why the application must not start, as of the last tick. Between ticks the inputs are
+        incomplete."""
         self.serving.hold_reason = self._hold_reason
         self.serving.idle = self._idle
         self.serving.isolation_reason = self._isolation_reason
 
-    # -- what happens ---------------------------------------------------------------------------
+    # -- input ----------------------------------------------------------------------------------
 
     def up(self, peer: str, session: int, stated: DurableState | None = None) -> None:
-        """There is a link to a node, which has stated how far its disk is."""
+        """Process a new link to a node, with the durable state that the node states."""
         self._discovery.met(peer)
         self._broken_ms.pop(peer, None)
         if self._lingering.pop(peer, None) is not None:
             self.member.down(peer, "replaced")
         self.member.up(peer, session, stated)
-        if self._told is not None:
-            self._send(peer, self._told, urgent=True)
+        if self._presence_sent is not None:
+            self._send(peer, self._presence_sent, urgent=True)
         self._survey()
 
     def down(self, peer: str, reason: str) -> None:
-        """The link to a node is gone."""
+        """Process the loss of the link to a node."""
+        # A silent peer has used up its time already, and with a strict majority neither side of a broken
+        # link can continue alone. Only then is it safe to drop the peer at once.
         if reason.startswith(SILENT_PEER) or self._strict:
             self.member.down(peer, reason)
         else:
             self._lingering[peer] = self._now_ms
         self.presences.pop(peer, None)
-        self._hear_alarms()
+        self._update_alarms()
         self._connectivity.forget(peer)
         self._fork_recovery.down(peer)
         if not reason.startswith(SILENT_PEER):
@@ -145,17 +158,18 @@ class ClusterController:
         self._survey()
 
     def receive(self, peer: str, message: ClusterMessage | ControllerMessage) -> None:
-        """A message has come over a node's link."""
+        """Process a message from a node's link."""
         match message:
             case Presence():
                 before = self.presences.get(peer)
                 self.presences[peer] = message
                 if message.durable is not None:
                     self.member.peer_stated(message.durable)
-                self._hear_alarms()
+                self._update_alarms()
                 self._connectivity.heard(peer, message.reachable)
-                said = (message.serving, message.incarnation)
-                if self._broken_ms or before is None or (before.serving, before.incarnation) != said:
+                # Presences arrive all the time; survey only if this one may change the result.
+                current = (message.serving, message.incarnation)
+                if self._broken_ms or before is None or (before.serving, before.incarnation) != current:
                     self._survey()
             case LoserNotice() | StateRequest() | StateChunk():
                 self._fork_recovery.receive(peer, message)
@@ -163,29 +177,29 @@ class ClusterController:
                 self.member.receive(peer, message)
 
     def tick(self, now_ms: int) -> None:
-        """Time passes: call it every `member.TICK_MS`."""
+        """Advance all timeouts. Call this every `member.TICK_MS`."""
         self._now_ms = now_ms
         if self.member.leader is not None or not self._leader_on_other_side():
             self._led_ms = now_ms
         self._discovery.tick(now_ms)
         self.coordinator.tick(now_ms)
-        for peer in [name for name, at in self._lingering.items() if now_ms - at >= REDIAL_MS]:
+        for peer in [name for name, since in self._lingering.items() if now_ms - since >= REDIAL_MS]:
             del self._lingering[peer]
             self.member.down(peer, "broken")
         self.member.tick()
         self.tell_presence()
         if not self._fork_recovery.goes_on(now_ms):
-            self._start_blocker = self._look_around()
+            self._start_blocker = self._find_start_blocker()
             self._fork_recovery.seek(now_ms, self.presence)
         self._survey()
 
     def want(self, wanted: bool) -> None:
-        """The operator starts or stops the application."""
-        self._start_blocker = self._look_around()
+        """Start or stop the application, as the operator requests."""
+        self._start_blocker = self._find_start_blocker()
         self.serving.want(wanted, self._now_ms)
 
     def work(self) -> bool:
-        """Do what is to be done about the metadata; says whether anything was applied here."""
+        """Process metadata work that is due. Return whether this node applied a change."""
         changed = self.member.work()
         self.reconcile()
         if self.coordinator.pending:
@@ -194,33 +208,36 @@ class ClusterController:
         return self.member.work() or changed
 
     def reconcile(self) -> None:
-        """Something may have been agreed upon, or somebody else may lead."""
+        """Update coordinator and lifecycle after a metadata change or a change of leader."""
         self.coordinator.lead(self.member.leading, self.member.consensus.term)
         self.serving.reconcile(self._now_ms)
 
     def _survey(self) -> None:
-        """Somebody may have come into sight, or gone out of it. Who went another way is out of it for the
-        rings: what it agrees to is no part of this history."""
+        """Report the reachable nodes to the coordinator.
+
+        A forked node counts as unreachable for the rings: what it acknowledges is no part of this history.
+        """
         member = self.member
         nodes_to_isolate: frozenset[str] = frozenset()
         if member.leading:
             running = [node.name for node in member.metadata.state.nodes.values() if node.running]
             nodes_to_isolate = self._connectivity.nodes_to_isolate(running, self._now_ms)
-        self._mark()
-        seen = member.linked - nodes_to_isolate | self._rumoured() | self._discovery.expected
+        self._update_divergence_marks()
+        # Nodes that a peer still sees, or that may connect at any moment, keep their masters.
+        seen = member.linked - nodes_to_isolate | self._seen_by_peers() | self._discovery.expected
         own = self.presence
-        said = [own, *self.presences.values()] if own.node in member.metadata.state.nodes else []
+        presences = [own, *self.presences.values()] if own.node in member.metadata.state.nodes else []
         self.coordinator.reach(
             seen - member.consensus.forks.keys(),
-            {presence.node: presence.incarnation for presence in said if presence.serving},
-            {presence.node: presence.incarnation for presence in said if not presence.serving},
+            {presence.node: presence.incarnation for presence in presences if presence.serving},
+            {presence.node: presence.incarnation for presence in presences if not presence.serving},
         )
         self.reconcile()
 
-    def _rumoured(self) -> frozenset[str]:
-        """Nodes to which a connection broke a moment ago, and that others still see."""
+    def _seen_by_peers(self) -> frozenset[str]:
+        """Return nodes whose connection to this node broke recently and that other nodes still reach."""
         now = self._now_ms
-        self._broken_ms = {name: at for name, at in self._broken_ms.items() if now - at < HEARSAY_MS}
+        self._broken_ms = {name: since for name, since in self._broken_ms.items() if now - since < HEARSAY_MS}
         return frozenset(
             name
             for name in self._broken_ms
@@ -229,27 +246,29 @@ class ClusterController:
 
     @property
     def _strict(self) -> bool:
-        """Does only a majority ever go on?"""
+        """Whether only a majority ever continues (pause_minority)."""
         voters = self.member.consensus.members.voters
         return self.handling.in_force(voters) == partitions.PAUSE_MINORITY
 
-    # -- who is there ---------------------------------------------------------------------------
+    # -- connected nodes ------------------------------------------------------------------------
 
     @property
     def partitions(self) -> list[str]:
-        """The nodes that this one is partitioned from."""
+        """Nodes that this node is partitioned from."""
         member = self.member
         running = frozenset(node.name for node in member.metadata.state.nodes.values() if node.running)
         return partitions.partitioned(member.name, member.linked, member.consensus.forks, running)
 
     @property
     def peer_alarms(self) -> dict[str, tuple[str, ...]]:
-        """The alarms of the nodes that are in touch and serve."""
+        """Alarms of the connected nodes that serve clients."""
         return {
-            name: found.alarms for name, found in self.presences.items() if found.serving and found.alarms
+            name: presence.alarms
+            for name, presence in self.presences.items()
+            if presence.serving and presence.alarms
         }
 
-    def _hear_alarms(self) -> None:
+    def _update_alarms(self) -> None:
         now = self.peer_alarms
         if now != self._alarms:
             self._alarms = now
@@ -257,13 +276,13 @@ class ClusterController:
 
     @property
     def companions(self) -> list[str]:
-        """The other nodes of this one's side that are in touch."""
+        """Other connected nodes on this node's side of a fork."""
         forks = self.member.consensus.forks
         return [name for name in self.presences if name in self.member.linked and name not in forks]
 
     @property
     def presence(self) -> Presence:
-        """What this node says of itself."""
+        """Current presence of this node."""
         member, serving = self.member, self.serving
         return Presence(
             member.name,
@@ -280,61 +299,69 @@ class ClusterController:
         )
 
     def tell_presence(self) -> None:
-        """Tell the others what is new of this node, and now and then what is not."""
+        """Send this node's presence to its peers if it has changed, or if `PRESENCE_MS` have passed."""
         now = self.presence
-        told = self._told
-        if told is not None and self._now_ms - self._told_ms < PRESENCE_MS:
+        sent = self._presence_sent
+        if sent is not None and self._now_ms - self._presence_sent_ms < PRESENCE_MS:
+            # These fields change all the time; the periodic presence is soon enough for them.
             unchanged = msgspec.structs.replace(
-                now, clients=told.clients, history=told.history, durable=told.durable
+                now, clients=sent.clients, history=sent.history, durable=sent.durable
             )
-            if unchanged == told:
+            if unchanged == sent:
                 return
-        self._told, self._told_ms = now, self._now_ms
+        self._presence_sent, self._presence_sent_ms = now, self._now_ms
         self._connectivity.heard(self.member.name, now.reachable)
         for peer in sorted(self.member.linked):
             self._send(peer, now, urgent=True)
 
-    def _mark(self) -> None:
-        """Where two sides may go on, know from where on they differ."""
+    def _update_divergence_marks(self) -> None:
+        """Write divergence marks while a node is missing, and drop them when all nodes share one leader
+        again."""
         member = self.member
         voters = member.consensus.members.voters
         if self._strict:
             return
         linked = member.linked - self._lingering.keys()
         if not linked >= set(voters) - {member.name} or member.consensus.forks or not member.consensus.whole:
-            self._part()
+            self._partition_started()
         elif member.leader is not None:
             leaders = {presence.leader for presence in self.presences.values()}
             if leaders <= {member.leader} and self.presences.keys() >= set(voters) - {member.name}:
                 self.apart = False
                 self._application.partition_ended()
 
-    def _part(self) -> None:
+    def _partition_started(self) -> None:
         self.apart = True
         self._application.partition_started()
 
-    # -- what the application is told ----------------------------------------------------------
+    # -- reasons for the application lifecycle --------------------------------------------------
 
     def _hold_reason(self) -> str:
         return self._fork_recovery.under_way or self._start_blocker
 
-    def _look_around(self) -> str:
+    def _find_start_blocker(self) -> str:
         return self._fork_recovery.start_blocker or self._discovery.awaits(self._strict)
 
     def _leader_on_other_side(self) -> str:
-        """Whom others of this side follow that this node cannot reach."""
+        """Return the leader that nodes of this side follow and this node cannot reach; empty if there is
+        none."""
         followed = {self.presences[name].leader for name in self.companions}
         return min(followed - self.member.linked - {"", self.member.name}, default="")
 
     def _isolation_reason(self) -> str:
-        """A leader gives up whom it does not see, and those that both see are of no help: who is given up so
-        never hears of it, could not have anything agreed on, and would keep its clients waiting."""
+        """Return why this node cannot follow the metadata although it sees enough nodes; empty if it can.
+
+        The leader counts this node as lost because it does not see it, and the nodes that both see do not
+        relay. Without this check the node would never learn of it, could commit nothing, and would keep its
+        clients waiting.
+        """
         if self.member.leader is not None or self._now_ms - self._led_ms < HEARSAY_MS:
             return ""
-        return f"the node does not see {self._leader_on_other_side()}, which leads the others"
+        return f"the node cannot reach {self._leader_on_other_side()}, the leader of its peers"
 
     def _idle(self) -> dict[str, int]:
-        """Who says that it does not serve, and the last life that it knows of. A later one may have begun."""
+        """Return nodes that report that they do not serve, with their last known incarnation. A later one may
+        have begun."""
         return {
             name: presence.incarnation for name, presence in self.presences.items() if not presence.serving
         }

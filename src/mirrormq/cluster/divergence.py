@@ -1,17 +1,17 @@
-"""Since when this node goes on without others: where its copy of each queue may differ from theirs.
+"""Divergence marks: from which message on this node's copy of each queue may differ from the others'.
 
-In a mode in which two sides may go on (`partitions`), nobody knows at the moment of a cut who is dead and
-who is only out of sight, nor which side will win. So as soon as a member is missing, each node marks for each
-of its queues the first message that the missing ones may not have. When everybody is back and shares one
-history the marks are forgotten. If there are two histories, and this node's side loses, they say what
-only it can have:
+In a mode in which two sides may continue (`partitions`), a node cannot tell at the start of a partition
+whether a missing node has failed or is only unreachable. Nor does it know which side will win. As soon as a
+member is missing, each node therefore marks, for each of its queues, the first message that the missing
+nodes may lack. The marks are dropped when all nodes are back and share one history. If there are two
+histories and this node's side loses, the marks show what only this side can have:
 
-    a sequence from the mark on      numbered since, or on its way then: nobody else may have it
-    a queue id from the floor on     given since; on the other side it may be another queue's
+    a sequence from the mark on      numbered since, or in flight then: no other node may have it
+    a queue id from the floor on     assigned since; on the other side it may be another queue's
 
-Marks are on disk before anything happens that only this side knows: marks that were lost and made anew would
-count all of that as everybody's. What has no mark counts as nobody else's, which sets aside too much and
-never too little.
+Marks are on disk before anything happens that only this side knows. Marks that were lost and made anew
+would count all of that as shared. A queue without a mark counts as not shared, which sets aside too much
+and never too little.
 """
 
 from __future__ import annotations
@@ -28,87 +28,93 @@ from mirrormq.storage.entry_log import EntryLog
 
 
 class DivergenceMark(msgspec.Struct, frozen=True, array_like=True):
-    """Where a queue's copies parted."""
+    """Divergence of a queue's copies."""
 
     first: int
-    """The first sequence that the others may lack."""
+    """First sequence that the other nodes may lack."""
     shared: tuple[tuple[str, int], ...]
-    """The other nodes that had everything before it, and in which life: in another one they may have given
-    it up, as losers themselves."""
+    """Other nodes that had everything before `first`, with their incarnations. In another incarnation they
+    may have discarded it, as losers themselves."""
 
 
 class Divergence(msgspec.Struct, frozen=True, array_like=True):
-    """The log's one entry."""
+    """Entry of the log, which holds at most one."""
 
     floor: int
     marks: dict[int, DivergenceMark]
 
 
 class SharedPrefix(Enum):
-    """What becomes of this node's copy of a queue when its side has lost."""
+    """Action on this node's copy of a queue when its side has lost."""
 
-    KEEP = "nobody else has the queue: it stays as it is"
-    SET_ASIDE = "what only this side has is set aside"
-    DROP = "another node of this side sets it aside, or it dies with its clients"
+    KEEP = "no other node has the queue: its copy stays unchanged"
+    SET_ASIDE = "messages that only this side has are set aside"
+    DROP = "another node of this side sets them aside, or the queue ends with its connection"
 
 
 class DivergenceMarks:
-    """One node's marks."""
+    """Divergence marks of one node."""
 
     def __init__(self, log: EntryLog) -> None:
         self._log = log
-        self._parting: Divergence | None = None
+        self._divergence: Divergence | None = None
 
     def open(self) -> None:
-        """Read what an earlier life left."""
+        """Read the marks of an earlier incarnation."""
         for entry in self._log.open():
-            self._parting = msgspec.msgpack.decode(entry, type=Divergence)
+            self._divergence = msgspec.msgpack.decode(entry, type=Divergence)
 
     @property
     def begun(self) -> bool:
-        """Is somebody missing?"""
-        return self._parting is not None
+        """Whether marks exist: a node is missing."""
+        return self._divergence is not None
 
     def begin(self, floor: int, marks: Mapping[int, DivergenceMark]) -> None:
-        """Somebody is missing. The first marks stand, whoever is missed later."""
-        if self._parting is None:
-            self._parting = Divergence(floor, dict(marks))
-            self._log.append(msgspec.msgpack.encode(self._parting), sync=True)
+        """Write the marks when the first node is missing. They stay unchanged if more nodes go missing."""
+        if self._divergence is None:
+            self._divergence = Divergence(floor, dict(marks))
+            self._log.append(msgspec.msgpack.encode(self._divergence), sync=True)
 
     def end(self) -> None:
-        """Everybody is back, and there is one history."""
-        if self._parting is not None:
-            self._parting = None
+        """Drop the marks: all nodes are back and share one history."""
+        if self._divergence is not None:
+            self._divergence = None
             self._log.replace([])
 
     def created_in_partition(self, queue_id: int) -> bool:
-        """Was this queue declared since? Then its id means nothing to the others."""
-        return self._parting is not None and queue_id >= self._parting.floor
+        """Tell whether a queue was declared since the marks. The other side may use its id for another
+        queue."""
+        return self._divergence is not None and queue_id >= self._divergence.floor
 
     def first(self, queue_id: int, theirs: Queue | None) -> int:
-        """The first sequence of a queue that only this side has, given the winner's record of it."""
-        mark = self._parting.marks.get(queue_id) if self._parting is not None else None
+        """Return the first sequence of a queue that only this side has, given the winner's record of it."""
+        mark = self._divergence.marks.get(queue_id) if self._divergence is not None else None
         if mark is None:
             return 0
         if theirs is None or theirs.queue_id != queue_id:
             return mark.first
+        # The winner has all before the mark only if a member that had it is still in that incarnation.
         theirs_is_whole = not theirs.waits_for and theirs.ring.incarnations.intersection(mark.shared)
         return mark.first if theirs_is_whole else 0
 
 
 def share(me: str, queue: Queue, alive: Iterable[str], winner: MetadataState) -> SharedPrefix:
-    """What this node does about a queue that it holds, when its side has lost."""
+    """Return the action on a queue that this node holds, when its side has lost."""
     theirs = winner.queues.get(queue.key)
     if theirs is not None and theirs.queue_id == queue.queue_id and theirs.ring.members == (me,):
         return SharedPrefix.KEEP
-    if queue.exclusive or _speaker(queue.ring, set(alive), me) != me:
+    if queue.exclusive or _collecting_node(queue.ring, set(alive), me) != me:
         return SharedPrefix.DROP
     return SharedPrefix.SET_ASIDE
 
 
-def _speaker(view: View, alive: set[str], me: str) -> str:
-    """The node that sets aside for its side: the master or, if it is gone, the next one with everything. Who
-    has handed its copy on, and sees nobody of the ring, does so too: they may never have heard of it."""
+def _collecting_node(view: View, alive: set[str], me: str) -> str:
+    """Return the node that sets messages aside for its side: the master or, if it is gone, the first
+    synchronised mirror.
+
+    A node that has left the ring but still has a copy does so, too, if it sees no member: the members may
+    never have received its messages.
+    """
     if me not in view.members and not alive.intersection(view.members):
         return me
     complete = [name for name in view.members if name in view.in_sync and name in alive]

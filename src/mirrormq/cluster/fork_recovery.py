@@ -1,9 +1,8 @@
-"""One node's part in it when two sides meet again (`autoheal`): it may decide, obey, or go over by itself.
+"""Fork recovery on one node. The arbiter picks the winner; a losing node fetches its metadata and restarts.
 
-the arbiter, once a fork has lasted        tells each loser who has won, itself among them
-a loser                                    gets the winner's metadata and gives up (`state_fetch`)
-a node that does not serve                 joins those who do without being told
-a winner                                   hands out its metadata
+the arbiter, once a fork has lasted        notifies each loser of the winner (`autoheal`) a loser
+fetches the winner's metadata and discards its own (`state_transfer`) a node that does not serve
+joins the nodes that do, without a notice a winner                                   exports its metadata
 """
 
 from __future__ import annotations
@@ -20,28 +19,31 @@ from mirrormq.cluster.state_transfer import StateChunk, StateExport, StateFetch,
 from mirrormq.metadata.state import MetadataState
 
 HEAL_AFTER_MS = 3000
-"""How long a fork must have been seen before one side is told to give up: the others' links come back, and
-their presences tell of the fork, within a second or two."""
+"""Time that a fork must last before the arbiter notifies a side. Links come back, and presences report the
+fork, within one or two seconds."""
 
 ForkRecoveryMessage = LoserNotice | StateRequest | StateChunk
 
 
 class Send(Protocol):
-    """Send a message to a node, if there is a link to it."""
+    """Function that sends a message to a node, if there is a link to it."""
 
     def __call__(self, peer: str, message: ForkRecoveryMessage, urgent: bool) -> None: ...
 
 
 class ForkRecoveryHost(LifecycleHost, Protocol):
-    """An application whose side may lose."""
+    """Application whose side may lose."""
 
     def discard_state(self, winner: MetadataState, done: Callable[[], None]) -> None:
-        """This node's side has lost. Close clients, set aside what the winner's cluster lacks, stop; if it
-        does not run, set aside what is on disk. Then call `done`."""
+        """Discard this node's state, because its side has lost; then call `done`.
+
+        Close clients, set aside what the winner's cluster lacks, and stop. If the application does not run,
+        set aside what is on disk.
+        """
 
 
 class ForkRecovery:
-    """One node's."""
+    """Fork recovery of one node."""
 
     def __init__(
         self,
@@ -64,38 +66,37 @@ class ForkRecovery:
         )
         self._forked_since_ms: int | None = None
         self._winner = ""
-        """Who wins, as this node said while it was the arbiter of that fork."""
+        """Winner of the current fork, as this node decided while it was the arbiter."""
 
-    # -- what the application must know ---------------------------------------------------------
+    # -- queries --------------------------------------------------------------------------------
 
     @property
     def under_way(self) -> str:
-        """What this node is about, if it goes over to others; empty: it does not."""
-        return (
-            f"it takes over the metadata of {self._state_fetch.winner}" if self._state_fetch.under_way else ""
-        )
+        """Description of a state transfer in progress; empty if there is none."""
+        return f"it fetches the metadata of {self._state_fetch.winner}" if self._state_fetch.under_way else ""
 
     @property
     def start_blocker(self) -> str:
-        """Why it must not serve where it is; empty: it may."""
+        """Reason why this node must not serve with its own history; empty if it may."""
         others = self._to_join()
-        return f"it is to join {', '.join(presence.node for presence in others)}" if others else ""
+        names = ", ".join(presence.node for presence in others)
+        return f"it must first join {names}, whose metadata is forked from its own" if others else ""
 
     def _to_join(self) -> list[Presence]:
-        """Those who serve and went another way, if this node must not serve beside them."""
+        """Return the serving nodes with a forked history that this node must not serve beside."""
         member = self._member
         forked = member.linked & member.consensus.forks.keys()
         return autoheal.nodes_to_join(member.linked, forked, self._presences) if forked else []
 
-    # -- what happens ---------------------------------------------------------------------------
+    # -- input ----------------------------------------------------------------------------------
 
     def down(self, peer: str) -> None:
-        """The link to a node is gone."""
+        """Process the loss of the link to a node."""
         self._state_fetch.down(peer)
         self._exports.forget(peer)
 
     def receive(self, peer: str, message: ForkRecoveryMessage) -> None:
-        """A message has come over a node's link."""
+        """Process a message from a node's link."""
         match message:
             case LoserNotice():
                 forked = self._member.consensus.forks
@@ -108,11 +109,12 @@ class ForkRecovery:
                 self._state_fetch.received(peer, message)
 
     def goes_on(self, now_ms: int) -> bool:
-        """Is this node still going over to others, as time passes?"""
+        """Check the timeout of a state transfer, and return whether it is still in progress."""
         return self._state_fetch.goes_on(now_ms)
 
     def seek(self, now_ms: int, own: Presence) -> None:
-        """Forks: a node that does not serve joins those who do; the arbiter tells the others who has won."""
+        """Resolve forks: a node that does not serve joins the nodes that do; the arbiter notifies the
+        losers."""
         member = self._member
         if not self._serving.running and (winner := autoheal.node_to_join(self._to_join())):
             self._state_fetch.begin(winner)
@@ -126,16 +128,16 @@ class ForkRecovery:
         lasting = now_ms - self._forked_since_ms >= HEAL_AFTER_MS
         voters = member.consensus.members.voters
         if lasting and (self._handling.heals(voters) or autoheal.no_side_continues(voters, known)):
-            self._judge(known)
+            self._decide(known)
 
-    def _judge(self, known: Mapping[str, Presence]) -> None:
+    def _decide(self, known: Mapping[str, Presence]) -> None:
         member = self._member
-        for name, word in autoheal.arbiter_decisions(member.name, member.linked, known, self._winner):
-            self._winner = word.winner
+        for name, notice in autoheal.arbiter_decisions(member.name, member.linked, known, self._winner):
+            self._winner = notice.winner
             if name == member.name:
-                self._state_fetch.begin(word.winner)
+                self._state_fetch.begin(notice.winner)
             else:
-                self._send(name, word, urgent=True)
+                self._send(name, notice, urgent=True)
 
     def _give_up(self, winner: MetadataState, done: Callable[[], None]) -> None:
         def stopped() -> None:

@@ -1,16 +1,17 @@
-"""May this node's application run, and in which life? One road for every start and every stop.
+"""Application lifecycle of one node: one state machine for every start and every stop.
 
     IDLE ──claim──▶ CLAIMING ──agreed──▶ RUNNING ──▶ LEAVING ──▶ STOPPING ──▶ IDLE
                                             └──────────────────────▲
 
-A life is *claimed* in the metadata before it begins: the node drops the queues that did not survive its
-last one (and, if nobody else runs, all that does not survive the end of the whole cluster), and writes that
-it runs, with a life one higher than any before. Only when that has been agreed
-upon does it serve clients. So nobody ever deals with a life that the cluster does not know of.
+The node *claims* an incarnation in the metadata before it serves clients. It drops the queues that did not
+survive its last incarnation. If no other node runs, it also drops everything that does not survive a
+restart of the whole cluster. It then writes that it runs, with an incarnation one higher than any before.
+It serves clients only when that is committed, so no node ever deals with an incarnation that the cluster
+does not know.
 
-A life ends because the operator wants it to (LEAVING: its masters are handed over first), because the others
-have given the node up as lost, or because the partition mode says so. Then, unless the operator stopped it,
-the node waits until it may run again, and claims its next life.
+An incarnation ends for one of three reasons: the operator stops the application (LEAVING: its masters are
+moved first), the other nodes count this node as lost, or the partition mode requires it. Unless the
+operator stopped it, the node then waits until it may run again, and claims its next incarnation.
 """
 
 from __future__ import annotations
@@ -29,28 +30,29 @@ from mirrormq.metadata.records import Node
 from mirrormq.replication.replica_index import ReplicaIndex
 
 LEAVING_MS = 10_000
-"""How long a node that stops waits for others to take its masters: what RabbitMQ gives a single queue."""
+"""Time that a stopping node waits for other nodes to take its masters: RabbitMQ's limit for a single
+queue."""
 
 LAST_WORDS_MS = 100
-"""How long it stays after that, for what it has to tell the new masters: what its consumers had of them. A
-life that is over is not listened to any more."""
+"""Time that the node stays up after that, to send its consumers' open deliveries to the new masters. Nodes
+ignore messages of an ended incarnation."""
 
 STOPPED_BY_OPERATOR = "the node is stopped"
-TOO_FEW = "the node sees too few of the others"
+TOO_FEW = "the node reaches too few of its peers"
 
 
 class LifecycleHost(Protocol):
-    """What serves clients."""
+    """Application that serves clients."""
 
     def start(self, incarnation: int) -> None:
-        """Begin to serve."""
+        """Start to serve clients."""
 
     def stop(self, reason: str) -> None:
-        """Close clients and queues, at once; `ApplicationLifecycle.stopped` is called when that is done."""
+        """Close clients and queues at once. `ApplicationLifecycle.stopped` is called when that is done."""
 
 
 class LifecyclePhase(Enum):
-    """Where the application is."""
+    """Phase of the application."""
 
     IDLE = "idle"
     CLAIMING = "claiming"
@@ -60,7 +62,7 @@ class LifecyclePhase(Enum):
 
 
 class ApplicationLifecycle:
-    """One node's application, through all of its lives."""
+    """Lifecycle of one node's application through all its incarnations."""
 
     def __init__(
         self,
@@ -72,32 +74,32 @@ class ApplicationLifecycle:
         self.handling = handling
         self.phase = LifecyclePhase.IDLE
         self.incarnation = 0
-        """The present life, or the last one."""
+        """Current or last incarnation."""
         self.wanted = False
         self.hold_reason: Callable[[], str] = str
-        """Why it must not start although it could; empty: it may."""
+        """Return why the application must not start although it could; empty if it may."""
         self.idle: Callable[[], dict[str, int]] = dict
-        """The other nodes that say themselves that they do not serve, and their last lives."""
+        """Return the other nodes that report that they do not serve, with their last incarnations."""
         self.isolation_reason: Callable[[], str] = str
-        """Why it cannot learn what the others agree on, although it sees enough of them; empty: it can."""
+        """Return why the node cannot follow the metadata although it sees enough nodes; empty if it can."""
         self._member = member
         self._application = application
         self._replica_index = replica_index
         self._leave_by_ms = 0
-        self._said_goodbye = False
-        self._free_since_ms: int | None = None
+        self._shutdown_written = False
+        self._drained_since_ms: int | None = None
         self._proceed: Callable[[], None] | None = None
 
-    # -- questions ------------------------------------------------------------------------------
+    # -- queries --------------------------------------------------------------------------------
 
     @property
     def running(self) -> bool:
-        """Are clients served?"""
+        """Whether clients are served."""
         return self.phase in (LifecyclePhase.RUNNING, LifecyclePhase.LEAVING)
 
     @property
     def last_incarnation(self) -> int:
-        """The present life, or the last one that this node can know of, although another process lived it."""
+        """Highest incarnation known to this node, including those of earlier processes."""
         record = self._record
         return max(self.incarnation, record.incarnation if record is not None else 0)
 
@@ -110,20 +112,20 @@ class ApplicationLifecycle:
         return self._member.metadata.state.nodes.get(self._member.name)
 
     def start_blocker(self) -> str:
-        """What it waits for before it may start; empty if nothing."""
+        """Return why the application may not start yet; empty if it may."""
         member = self._member
-        if why := self.hold_reason():
-            return why
+        if reason := self.hold_reason():
+            return reason
         if not member.joined:
             return "it belongs to no cluster yet"
         if not self._may_go_on():
-            return "it sees too few of the others"
+            return "it reaches too few of its peers"
         if member.leader is None:
-            return "nobody leads the cluster"
+            return "the cluster has no leader"
         running = [node.name for node in member.metadata.state.nodes.values() if node.running]
         if not may_start(member.name, running, member.linked):
             unseen = sorted(set(running) - member.linked - {member.name})
-            return f"it does not see {', '.join(unseen)}"
+            return f"it cannot reach {', '.join(unseen)}"
         return ""
 
     def _may_go_on(self) -> bool:
@@ -131,43 +133,43 @@ class ApplicationLifecycle:
         return self.handling.may_go_on(member.name, member.consensus.members.voters, member.linked)
 
     def _verdict(self) -> str:
-        """Why a life must end; empty if it need not."""
+        """Return why the incarnation must end; empty if it need not."""
         record = self._record
         if record is None:
-            return "the node was taken out of its cluster"
+            return "the node was removed from its cluster"
         if (record.incarnation, record.start) != (self.incarnation, self._start) or not record.running:
-            return "the other nodes gave this one up as lost"
+            return "the other nodes count this node as lost"
         if not self._may_go_on():
             return TOO_FEW
         return self.isolation_reason()
 
-    # -- what happens ---------------------------------------------------------------------------
+    # -- input ----------------------------------------------------------------------------------
 
     def want(self, wanted: bool, now_ms: int) -> None:
-        """The operator starts or stops the application."""
+        """Start or stop the application, as the operator requests."""
         self.wanted = wanted
         if not wanted and self.phase is LifecyclePhase.RUNNING:
             self._leave(now_ms)
         self.reconcile(now_ms)
 
     def reconcile(self, now_ms: int) -> None:
-        """Something has changed, or time has passed."""
+        """Start or stop the application if the state of the cluster requires it."""
         self._give_way_now()
         if self.running:
             if verdict := self._verdict():
                 self._stop(verdict if self.wanted else STOPPED_BY_OPERATOR)
             elif self.phase is LifecyclePhase.LEAVING:
-                self._go_if_free(now_ms)
+                self._shut_down_if_drained(now_ms)
         elif self.phase is LifecyclePhase.IDLE and self.wanted and not self.start_blocker():
             self._claim()
 
     def stopped(self) -> None:
-        """The application has stopped."""
+        """Record that the application has stopped."""
         self.phase = LifecyclePhase.IDLE
 
     def give_way(self, proceed: Callable[[], None]) -> None:
-        """Let somebody else stop the application, as soon as it is not being stopped anyway; who does so says
-        `stopped` in the end."""
+        """Call `proceed` to stop the application, as soon as no other stop is in progress. It calls `stopped`
+        in the end."""
         self._proceed = proceed
         self._give_way_now()
 
@@ -177,7 +179,7 @@ class ApplicationLifecycle:
             self.phase = LifecyclePhase.STOPPING
             proceed()
 
-    # -- beginning ------------------------------------------------------------------------------
+    # -- start ----------------------------------------------------------------------------------
 
     def _claim(self) -> None:
         self.phase = LifecyclePhase.CLAIMING
@@ -195,48 +197,50 @@ class ApplicationLifecycle:
             self.phase = LifecyclePhase.RUNNING
             self._application.start(incarnation)
         elif not self.wanted:
-            self._say_goodbye()
+            # The operator stopped the application while the claim was uncommitted: withdraw it.
+            self._write_shutdown()
 
-    # -- ending ---------------------------------------------------------------------------------
+    # -- stop -----------------------------------------------------------------------------------
 
     def _leave(self, now_ms: int) -> None:
         record = self._record
         self.phase = LifecyclePhase.LEAVING
         self._leave_by_ms = now_ms + LEAVING_MS
-        self._said_goodbye = False
-        self._free_since_ms = None
+        self._shutdown_written = False
+        self._drained_since_ms = None
         if record is not None and self._member.leader is not None:
             self._member.metadata.write(drain(record))
 
-    def _go_if_free(self, now_ms: int) -> None:
-        """Say goodbye when nobody needs this node any more, or when it has waited long enough. What is
-        said is heard by `look`, as any other end of this life."""
+    def _shut_down_if_drained(self, now_ms: int) -> None:
+        """Write the shutdown once the node has no masters left, or its time is over. `reconcile` then ends
+        the incarnation."""
         member, record = self._member, self._record
         late_ms = now_ms - self._leave_by_ms
+        # Without a leader, or a second period later, the shutdown cannot be committed: stop without it.
         if late_ms >= 0 and (member.leader is None or late_ms >= LEAVING_MS):
             self._stop(STOPPED_BY_OPERATOR)
             return
-        if record is None or member.leader is None or self._said_goodbye:
+        if record is None or member.leader is None or self._shutdown_written:
             return
-        if late_ms >= 0 or (record.maintenance and self._has_been_free(now_ms)):
-            self._said_goodbye = True
-            self._say_goodbye()
+        if late_ms >= 0 or (record.maintenance and self._has_drained(now_ms)):
+            self._shutdown_written = True
+            self._write_shutdown()
 
-    def _say_goodbye(self) -> None:
+    def _write_shutdown(self) -> None:
         record = self._record
         if record is not None:
-            gone = msgspec.structs.replace(record, running=False, shutdown=True, maintenance=False)
-            self._member.metadata.write(c.PutNode(gone))
+            stopped = msgspec.structs.replace(record, running=False, shutdown=True, maintenance=False)
+            self._member.metadata.write(c.PutNode(stopped))
 
-    def _has_been_free(self, now_ms: int) -> bool:
+    def _has_drained(self, now_ms: int) -> bool:
         member = self._member
         if any(still_to_leave(member.metadata.state, self._replica_index, member.name)):
-            self._free_since_ms = None
-        elif self._free_since_ms is None:
-            self._free_since_ms = now_ms
-        if self._free_since_ms is None:
+            self._drained_since_ms = None
+        elif self._drained_since_ms is None:
+            self._drained_since_ms = now_ms
+        if self._drained_since_ms is None:
             return False
-        return not member.linked or now_ms - self._free_since_ms >= LAST_WORDS_MS
+        return not member.linked or now_ms - self._drained_since_ms >= LAST_WORDS_MS
 
     def _stop(self, reason: str) -> None:
         self.phase = LifecyclePhase.STOPPING

@@ -1,7 +1,7 @@
-"""Where masters are, as operators want it: move one, spread them, empty a node, force a queue that is down.
+"""Moves of masters by the operator: move one, rebalance them, drain a node, recover a queue that is down.
 
-Each is a function from the metadata to commands that any node may write; if something else changes
-meanwhile the command changes nothing, and the operator sees that and asks again.
+Each function maps the metadata to commands that any node may write. If the metadata changes meanwhile, the
+command has no effect; the operator sees that and repeats it.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from mirrormq.replication.replica_index import ReplicaIndex
 
 
 class CannotMove(Exception):
-    """Why a master cannot be where it is wanted, as a sentence for whoever asked."""
+    """Reason why a master cannot move, as a sentence for the operator."""
 
 
 def successors(queue: Queue, now: Present) -> list[str]:
-    """The nodes that could be its master at once, without loss; oldest mirror first."""
+    """Return the nodes that can become master at once, without loss; oldest mirror first."""
     if queue.waits_for:
         return []
     view = queue.ring
-    found = fates(view, now)
-    if found[view.master] is not MemberFate.ALIVE:
+    fate = fates(view, now)
+    if fate[view.master] is not MemberFate.ALIVE:
         return []
-    return [name for name in view.members[1:] if name in view.in_sync and found[name] is MemberFate.ALIVE]
+    return [name for name in view.members[1:] if name in view.in_sync and fate[name] is MemberFate.ALIVE]
 
 
 def move(state: MetadataState, queue: Queue, node: str) -> c.ChangeViews:
@@ -49,7 +49,7 @@ def move(state: MetadataState, queue: Queue, node: str) -> c.ChangeViews:
 
 
 def rebalance(state: MetadataState, concerns: Callable[[Queue], bool]) -> list[c.Command]:
-    """Spread the masters of mirrored queues evenly over the nodes that have a synchronised mirror."""
+    """Distribute the masters of mirrored queues evenly over the nodes that have a synchronised mirror."""
     now = present(state.nodes)
     masters: dict[int, str] = {}
     movable: dict[int, list[str]] = {}
@@ -61,11 +61,11 @@ def rebalance(state: MetadataState, concerns: Callable[[Queue], bool]) -> list[c
     changes = [
         _handed(state.queues[state.queue_keys[queue_id]], node) for queue_id, node in sorted(moves.items())
     ]
-    return [c.ChangeViews(some) for some in in_commands(changes)]
+    return [c.ChangeViews(batch) for batch in in_commands(changes)]
 
 
 def recover(state: MetadataState, queue: Queue, node: str) -> c.ChangeViews:
-    """Give a queue that is down to a node, with whatever that node has of it."""
+    """Make a node master of a queue that is down, with the messages that this node has."""
     if not queue.waits_for:
         raise CannotMove(f"{_named(queue)} is not down")
     now = present(state.nodes)
@@ -75,23 +75,24 @@ def recover(state: MetadataState, queue: Queue, node: str) -> c.ChangeViews:
     if node in view.members:
         after = promote(view, node, fates(view, now))
     else:
+        # Drop all members first, so that nothing of their state carries over into the new ring.
         after = view.with_members((), epoch=view.epoch)._replace(version=view.version)
         after = after.with_members((node,), epoch=view.epoch + 1)._replace(in_sync=frozenset({node}))
     return c.ChangeViews([c.ViewChange(queue.queue_id, after.with_incarnations(now.incarnations))])
 
 
 def drain(node: Node) -> c.PutNode:
-    """Let a node give its masters away and take nothing new; the coordinator sees to it."""
+    """Put a node into maintenance: the coordinator moves its masters away and places no new ones there."""
     return c.PutNode(msgspec.structs.replace(node, maintenance=True))
 
 
 def revive(node: Node) -> c.PutNode:
-    """The opposite. Masters do not come back by themselves."""
+    """End the maintenance of a node. Masters do not move back by themselves."""
     return c.PutNode(msgspec.structs.replace(node, maintenance=False))
 
 
 def still_to_leave(state: MetadataState, replica_index: ReplicaIndex, node: str) -> Iterator[Queue]:
-    """The queues whose masters a draining node will still get rid of: none left, and it may stop."""
+    """Yield the queues whose masters a draining node can still move away. It may stop when none is left."""
     now = present(state.nodes)
     for queue_id in replica_index.held.get(node, {}):
         queue = state.queues[state.queue_keys[queue_id]]

@@ -1,4 +1,4 @@
-"""What a node's membership tells those who act on it: the runtime, the coordinator, the partition modes."""
+"""Events of a node's cluster membership, for the runtime, the coordinator and the partition modes."""
 
 from __future__ import annotations
 
@@ -8,51 +8,52 @@ from mirrormq.consensus import Forked, Members
 
 
 class LeaderChanged(NamedTuple):
-    """Another node leads, or nobody (None): then nothing can be decided for now."""
+    """Another node leads, or none (None): the metadata cannot change for now."""
 
     leader: str | None
     term: int
 
 
 class MembersChanged(NamedTuple):
-    """The committed membership has changed."""
+    """Change of the committed membership."""
 
     members: Members
 
 
 class ForkFound(NamedTuple):
-    """A peer has done something that this node lacks, and the other way round."""
+    """Fork with a peer: both sides have changes that the other lacks."""
 
     fork: Forked
 
 
 class ForkHealed(NamedTuple):
-    """A peer that was forked from this node is not any more."""
+    """End of the fork with a peer."""
 
     peer: str
 
 
 class Refused(NamedTuple):
-    """The cluster does not let this node join."""
+    """Refusal of this node's join request by the cluster."""
 
     by: str
     reason: str
 
 
 class Forgotten(NamedTuple):
-    """The cluster has taken this node out while it was away."""
+    """Removal of this node from the cluster while it was away."""
 
     by: str
 
 
 class WentBack(NamedTuple):
-    """The disk of a node, this one or a peer, is older than what its peers remember: it does not vote."""
+    """Disk of a node, this one or a peer, that is older than what its peers have stored. The node does not
+    vote."""
 
     node: str
 
 
 class CaughtUp(NamedTuple):
-    """A peer whose disk went back has everything again: it votes."""
+    """End of the catch-up of a peer whose disk went back. The peer votes again."""
 
     peer: str
 

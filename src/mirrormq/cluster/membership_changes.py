@@ -1,9 +1,9 @@
-"""How nodes come into a cluster and leave it.
+"""Joining and leaving of nodes.
 
-**Who belongs to the cluster** is said twice: by the metadata (`State.nodes`, which also says where a node is)
-and by the agreement (who votes). The metadata is what is wanted: a node joins by having its record
-written, and is forgotten by having it deleted, on whichever node that is asked for. Whoever leads then
-makes the voters follow, one change at a time. So neither needs to survive a change of leader.
+Both the metadata (`MetadataState.nodes`, with each node's address) and the consensus (the voters) record
+the members. The metadata is the desired state: a node joins when any node writes its record, and leaves
+when any node deletes it. The leader then makes the voters follow, one change at a time. Neither step has to
+survive a change of leader.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from mirrormq.cluster.member import Member
 
 JOIN_REQUEST_TICKS = 40
-"""A joining node that has heard nothing asks again after so many ticks: a second."""
+"""Ticks after which a joining node without a reply repeats its request: one second."""
 
 
 class Send(Protocol):
-    """Send a message to a node, if there is a link to it."""
+    """Function that sends a message to a node, if there is a link to it."""
 
     def __call__(self, peer: str, message: ClusterMessage, urgent: bool) -> None: ...
 
 
 class MembershipChanges:
-    """One node's part in that: asking to be let in, letting in, and, as leader, making it so."""
+    """Membership protocol of one node: requests to join, admits others and, as leader, updates the voters."""
 
     def __init__(self, member: Member, send: Send) -> None:
         self._member = member
@@ -37,15 +37,16 @@ class MembershipChanges:
         self._join_requests = 0
 
     def tick(self) -> None:
-        """Time passes."""
-        self._follow_the_metadata()
+        """Update the voters on the leader; repeat the join request on a joining node."""
+        self._reconcile_voters()
         if not self._member.joined:
             self._silent_ticks += 1
             if self._silent_ticks % JOIN_REQUEST_TICKS == 0:
                 self.request_join()
 
     def heard(self, peer: str) -> bool:
-        """A node talks to us as a member of our cluster; False if it is none any more, and is told so."""
+        """Process a sign of membership from a peer. Return False, and notify the peer, if it is no longer a
+        member."""
         self._silent_ticks = 0
         member = self._member
         known = member.consensus.state.log.members.everyone
@@ -55,7 +56,8 @@ class MembershipChanges:
         return False
 
     def request_join(self) -> None:
-        """Ask to be let in: one after the other, since some may belong to no cluster themselves."""
+        """Send a join request to the next peer in turn, since some peers may belong to no cluster
+        themselves."""
         linked = sorted(self._member.linked)
         if linked:
             peer = linked[self._join_requests % len(linked)]
@@ -63,7 +65,7 @@ class MembershipChanges:
             self._send(peer, JoinRequest(self._member.name, self._member.address), urgent=True)
 
     def admit(self, peer: str, request: JoinRequest) -> None:
-        """Write down that a node belongs to us; whoever leads does the rest."""
+        """Write the record of a joining node. The leader then makes it a voter."""
         member, state = self._member, self._member.metadata.state
         if not member.joined or peer != request.name:
             return
@@ -73,12 +75,12 @@ class MembershipChanges:
         elif peer not in state.nodes:
             if member.name not in state.nodes:
                 member.metadata.write(commands.PutNode(records.Node(member.name, member.address)))
-            # Every life of a node has cost an entry, so this is above all that one of this name ever had.
+            # Each incarnation costs a log entry, so this is higher than any that a node of this name had.
             incarnation = member.consensus.applied_index
             member.metadata.write(commands.PutNode(records.Node(peer, request.address, incarnation)))
 
-    def _follow_the_metadata(self) -> None:
-        """As leader: let the voters be those whom the metadata names, one change at a time."""
+    def _reconcile_voters(self) -> None:
+        """Add or remove one voter on the leader, if the voters differ from the nodes in the metadata."""
         member, nodes = self._member, self._member.metadata.state.nodes
         members = member.consensus.state.log.members.everyone
         if not member.leading or not nodes or nodes.keys() == set(members):
@@ -91,4 +93,4 @@ class MembershipChanges:
             elif missing:
                 member.consensus.propose_members(add=missing[0])
         except (ChangePending, ValueError):
-            return  # an earlier change is on its way; or the last voter is asked to leave, which it cannot
+            return  # an earlier change is uncommitted, or the change would remove the last voter

@@ -1,12 +1,12 @@
-"""A node's part in G7: it marks where its queues part from the others', and sets aside what only it has.
+"""Orphan collector of one node (G7): sets aside the messages that only this node's side of a fork has.
 
-This is where marks (`apart`), the store (`orphans`) and the node's journal meet. What the journal does not
-have, because it is in memory only, whoever holds the live queues says (`QueueContents`); a node that has just
-started has nothing but its journal (`StoredContents`).
+It combines divergence marks (`divergence`), the orphan store (`orphan_store`) and the node's journal.
+Messages in memory that the journal lacks come from the live queues (`QueueContents`). A node that has just
+started has only its journal (`StoredContents`).
 
-Setting aside is done in an order that no crash can turn into a loss: first everything is in the store and
-synced, queue by queue; then it goes from the queues; and only then may the metadata be replaced. After a
-crash in between it is done again, and what comes twice says so.
+No crash turns the order of steps into a loss: first all orphans are in the store and synced, queue by
+queue; then they are removed from the queues; only then may the metadata be replaced. After a crash in
+between the steps are repeated, and duplicates are marked as such.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from mirrormq.storage.journal import Journal
 
 
 class QueueContents(Protocol):
-    """The live queues of a node."""
+    """Contents of a node's live queues."""
 
     def marks(self) -> dict[int, DivergenceMark]:
-        """Where each queue that this node holds would part from the others' copies now."""
+        """Return the divergence mark of each queue that this node holds, as of now."""
 
     def in_memory(self, queue: Queue) -> Iterable[Message]:
-        """The messages of a queue that the journal does not have, with consumers or not."""
+        """Return the messages of a queue that the journal lacks, delivered or not."""
 
 
 class StoredContents:
-    """What a node has that does not run."""
+    """Contents of a node whose application does not run."""
 
     def marks(self) -> dict[int, DivergenceMark]:
         return {}
@@ -45,19 +45,17 @@ class StoredContents:
 
 
 class OrphanLoss(NamedTuple):
-    """What a node does when its side has lost."""
+    """Description of a lost fork: both sides' metadata and the nodes of the losing side."""
 
     mine: MetadataState
-    """The losing side's metadata."""
+    """Metadata of the losing side."""
     winner: MetadataState
     companions: Collection[str]
-    """The nodes of the losing side that are in touch."""
+    """Connected nodes of the losing side."""
     at_ms: int
 
 
 class OrphanCollector:
-    """One node's."""
-
     def __init__(self, me: str, disk: Disk, directory: str, journal: Journal) -> None:
         self._me = me
         self._journal = journal
@@ -66,26 +64,26 @@ class OrphanCollector:
         self.orphans = OrphanStore(journal, self._logs[1])
 
     def open(self) -> None:
-        """Read what there is; the journal is open."""
+        """Read marks and orphans. The journal must be open."""
         self.apart.open()
         self.orphans.open()
 
     def close(self) -> None:
-        """Give the files back."""
         for log in self._logs:
             log.close()
 
     def partition_started(self, holdings: QueueContents, state: MetadataState) -> None:
-        """Somebody is missing who may go on without this node."""
+        """Write divergence marks, because a missing node may continue without this one."""
         if not self.apart.begun:
             self.apart.begin(state.next_queue_id, holdings.marks())
 
     def partition_ended(self) -> None:
-        """Everybody is here, and of one mind."""
+        """Drop the divergence marks."""
         self.apart.end()
 
     def set_aside(self, holdings: QueueContents, loss: OrphanLoss) -> int:
-        """Keep what only this side has; says how many messages. The queues are as they were."""
+        """Copy the messages that only this side has to the store, and return their number. Queues do not
+        change."""
         kept = 0
         for queue in loss.mine.queues.values():
             if self._share(queue, loss) is SharedPrefix.SET_ASIDE:
@@ -95,8 +93,8 @@ class OrphanCollector:
         return kept
 
     def let_go(self, loss: OrphanLoss) -> None:
-        """Take from the journal what the winner's copies of the queues do not have: their numbers may mean
-        other messages there. Nobody uses the queues any more."""
+        """Remove the orphans from the journal, after the application has stopped. The winner's copies may use
+        their sequences for other messages."""
         for queue in loss.mine.queues.values():
             if queue.queue_id in self._journal.queues and self._share(queue, loss) is not SharedPrefix.KEEP:
                 store = self._journal.queue(queue.queue_id)
@@ -113,7 +111,7 @@ class OrphanCollector:
         return share(self._me, queue, {self._me, *loss.companions}, loss.winner)
 
     def _created_in_partition(self, queue: Queue, loss: OrphanLoss) -> bool:
-        """Was this queue declared on this side only? It may have been so before anybody was missed."""
+        """Tell whether a queue was declared on this side only, perhaps before any node was found missing."""
         number, winner = queue.queue_id, loss.winner
         unknown = number >= winner.next_queue_id or winner.queue_keys.get(number, queue.key) != queue.key
         return unknown or self.apart.created_in_partition(number)
@@ -124,7 +122,7 @@ class OrphanCollector:
         return self.apart.first(queue.queue_id, loss.winner.queues.get(queue.key))
 
     def _messages(self, holdings: QueueContents, queue: Queue, first: int) -> Iterator[Message]:
-        """Everything from a sequence on, oldest first."""
+        """Yield the messages of a queue from a sequence on, oldest first."""
         store = self._journal.queue(queue.queue_id)
         stored = [number for number in store.held() if number >= first]
         known = set(stored)
@@ -134,7 +132,7 @@ class OrphanCollector:
             if message.sequence >= first and message.sequence not in known
         }
         numbers = sorted([*stored, *memory])
-        for at in range(0, len(numbers), BATCH_MESSAGES):
-            some = numbers[at : at + BATCH_MESSAGES]
-            loaded = {message.sequence: message for message in store.load([n for n in some if n in known])}
-            yield from (loaded.get(number) or memory[number] for number in some)
+        for start in range(0, len(numbers), BATCH_MESSAGES):
+            batch = numbers[start : start + BATCH_MESSAGES]
+            loaded = {message.sequence: message for message in store.load([n for n in batch if n in known])}
+            yield from (loaded.get(number) or memory[number] for number in batch)

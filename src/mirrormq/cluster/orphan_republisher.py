@@ -1,7 +1,7 @@
-"""Putting orphans back: a batch is published to its healed queue, a few messages at a time.
+"""Orphan republisher: publishes a batch of orphans to its healed queue, a few messages at a time.
 
-Each message leaves the store when the queue has confirmed it. What a queue refuses because it is full stays,
-and is tried again when the caller next says so.
+Each message leaves the store when the queue has confirmed it. Messages that a full queue refuses stay in
+the store, and the caller's next attempt publishes them again.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from mirrormq.queues.message import Message
 from mirrormq.queues.queue_interface import Publisher
 
 Publish = Callable[[list[Message], Publisher, int], None]
-"""Messages, who is to be told what became of them, the number of the first."""
+"""Function that publishes messages, given the publisher to notify and the number of the first message."""
 
 
 class OrphanRepublisher:
-    """One batch on its way. A `queues.face.Publisher`."""
+    """Republisher of one batch. Implements `queues.queue_interface.Publisher`."""
 
     def __init__(
         self, orphans: OrphanStore, number: int, publish: Publish, finished: Callable[[], None]
@@ -28,14 +28,17 @@ class OrphanRepublisher:
         self._finished = finished
         self._next = 1
         self._under_way: dict[int, int] = {}
-        """Publish number → sequence in the batch."""
+        """Sequence in the batch, by publish number."""
         self._publishing = False
         self.refused_count = 0
-        """Messages that the queue would not take, in this attempt."""
+        """Messages that the queue refused in this attempt."""
 
     def go_on(self) -> None:
-        """Publish the next messages, unless some are under way. Ends when there are none, or when the queue
-        has begun to refuse them. A queue may confirm while it is published to: hence the loop."""
+        """Publish the next messages, unless some are unconfirmed. Finish when none is left, or after a
+        refusal.
+
+        The loop is needed because a queue may confirm a message during its publish.
+        """
         if self._publishing:
             return
         self._publishing = True
@@ -52,19 +55,19 @@ class OrphanRepublisher:
             self._finished()
             return False
         first, self._next = self._next, self._next + len(messages)
-        self._under_way = {first + at: message.sequence for at, message in enumerate(messages)}
-        for at, message in enumerate(messages):
-            self._publish([marked(message, title.node)], self, first + at)
+        self._under_way = {number: message.sequence for number, message in enumerate(messages, first)}
+        for number, message in enumerate(messages, first):
+            self._publish([marked(message, title.node)], self, number)
         return True
 
     def confirmed(self, first: int, last: int) -> None:
-        """The queue has these."""
+        """Remove messages from the store that the queue has confirmed."""
         sequences = [self._under_way.pop(number) for number in range(first, last + 1)]
         self._orphans.settled(self.number, sequences)
         self.go_on()
 
     def refused(self, number: int) -> None:
-        """The queue would not take this one."""
+        """Count a message that the queue has refused."""
         del self._under_way[number]
         self.refused_count += 1
         self.go_on()

@@ -1,9 +1,9 @@
-"""Before a node serves it looks around.
+"""Startup discovery: a node waits up to `DISCOVERY_MS` for its peers before it serves clients.
 
-It may be the last one that knows of something, or the one that everybody went on without. So when it starts
-it first hears of the others; and whenever it comes into touch with somebody who serves and follows another
-leader it first compares histories with that one: if they differ it is to join the others (`state_fetch`), not
-to serve beside them. Neither is waited for for ever.
+A starting node may be the last one with some data, or the other nodes may have continued without it. It
+therefore waits for their presences first. When it connects to a serving node with another leader, it
+compares histories with that node before it serves. If they differ, it joins the others (`state_transfer`)
+instead of serving beside them. Both waits are bounded.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from mirrormq.cluster.autoheal import Presence
 from mirrormq.cluster.member import Member
 
 DISCOVERY_MS = 2000
-"""A node that starts waits so long to hear of those who ran when it last heard; and where a few may go on
-without the rest, for all others to be in touch: ten times what a link takes. It may have to take over their
-metadata first."""
+"""Time that a starting node waits for the presences of nodes that ran when it stopped: ten times what a link
+takes. It may have to fetch their metadata first.
+
+In modes in which a minority may continue, it waits for all other nodes.
+"""
 
 COMPARE_MS = 4000
-"""How long after it has come into touch with a node it waits to compare histories with it: an election, and
-some heartbeats."""
+"""Time to compare histories after a link came up: an election, and some heartbeats."""
 
 
 class StartupDiscovery:
-    """How far one node has got to know the others since it started."""
+    """Peers that one node has met since it started."""
 
     def __init__(self, member: Member, presences: Mapping[str, Presence]) -> None:
         self._member = member
@@ -32,39 +33,40 @@ class StartupDiscovery:
         self._began_ms: int | None = None
         self._now_ms = 0
         self._met_ms: dict[str, int] = {}
-        """Nodes to which this process has had a link, and since when it has the last one."""
+        """Start time of the last link to each node that this process has been connected to."""
 
     def met(self, peer: str) -> None:
-        """There is a link to a node."""
+        """Record a new link to a node."""
         self._met_ms[peer] = self._now_ms
 
     def tick(self, now_ms: int) -> None:
-        """Time passes."""
+        """Advance the time."""
         self._now_ms = now_ms
         if self._began_ms is None:
             self._began_ms = now_ms
 
     @property
     def expected(self) -> frozenset[str]:
-        """Nodes that this one has not met, because it has only just begun: it may lead before all links are
-        up, and must not give up a master that runs and is about to be seen."""
+        """Nodes that this node has not met within `DISCOVERY_MS` of its start. It may lead before all links
+        are up, and must not replace a running master that is about to connect."""
         if self._began_ms is None or self._now_ms - self._began_ms >= DISCOVERY_MS:
             return frozenset()
         return frozenset(self._member.consensus.members.voters) - self._met_ms.keys()
 
     def awaits(self, strict: bool) -> str:
-        """What it waits for before it goes on; empty: nothing, or it has waited. `strict`: only a majority
-        ever goes on."""
+        """Return what the node waits for before it serves; empty if nothing. `strict`: only a majority ever
+        continues."""
         if self._began_ms is None:
-            return "it looks for the others"
+            return "it waits for its peers"
         if unheard := self._unheard(strict):
-            return f"it has not heard of {', '.join(unheard)} yet"
-        if strangers := self._strangers():
-            return f"it does not know yet whether {', '.join(strangers)} went another way"
+            return f"it waits for the presence of {', '.join(unheard)}"
+        if uncompared := self._uncompared():
+            return f"it compares its metadata history with {', '.join(uncompared)}"
         return ""
 
     def _unheard(self, strict: bool) -> list[str]:
-        """Who is in touch says at once who it is; the others are given their time."""
+        """Return the nodes without a presence: connected nodes always, other nodes until `DISCOVERY_MS` have
+        passed."""
         member = self._member
         voters = member.consensus.members.voters
         awaited = member.linked.intersection(voters)
@@ -73,9 +75,9 @@ class StartupDiscovery:
             awaited |= running.intersection(voters) if strict else set(voters)
         return sorted(awaited - {member.name} - self._presences.keys())
 
-    def _strangers(self) -> list[str]:
-        """Nodes that serve and follow somebody else, and whose history has not been compared with this
-        one's: perhaps they went another way, and then this node is to join them."""
+    def _uncompared(self) -> list[str]:
+        """Return serving nodes with another leader whose history has not been compared yet. This node must
+        join them if they are forked."""
         forks = self._member.consensus.forks
         known = {"", self._member.leader}
         return sorted(

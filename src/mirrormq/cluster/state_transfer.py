@@ -1,15 +1,16 @@
-"""A loser's way over to the winner's metadata (steps 1 to 3 of `healing`).
+"""State transfer of the winner's metadata to a loser (steps 1 to 3 of `autoheal`).
 
-    ask the winner for its state, part by part     the application still runs: nothing is given up yet
-    the application gives up                       clients closed, orphans set aside against that state
-    the metadata is reset to it                    and the node is one of the winner's
+    fetch the winner's state in chunks             the application still runs: nothing is discarded yet
+    the application discards its state             clients closed, orphans set aside against that state
+    the metadata is reset to the winner's          and the node belongs to the winner's side
 
-The state is a snapshot of the winner's consensus. It may be a little old when it is used: what has
-happened since comes the ordinary way. If the link breaks, or the winner changes its mind, the node is
-still whole, and begins again when it is told so again.
+The state is a snapshot of the winner's consensus. It may be slightly old when it is used: later changes
+arrive by ordinary replication. If the link breaks, or the fork heals meanwhile, the node keeps its own
+state, and starts again with the next notice.
 
-Two who ask each other would only swap their histories, so the greater name goes on and the other one lets it.
-A node that gives its own history up has none to give to others; who asks it is patient, then asks again.
+Two nodes that fetch from each other would only swap their histories. The node with the greater name
+therefore continues, and the other one aborts. A node that discards its own history cannot export it; a node
+that requests it waits, then tries again.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ from mirrormq.consensus import Snapshot
 from mirrormq.metadata.state import MetadataState
 
 PART_BYTES = 256 * 1024
-"""As much as the consensus sends in one message."""
+"""Size of a chunk: the limit of one consensus message."""
 
 PATIENCE_MS = 5000
-"""How long the winner may be silent before the attempt is over."""
+"""Time that the winner may be silent before the attempt is abandoned."""
 
 STATE_BYTES_MAX = 1 << 30
-"""A larger state is not asked for: it would not be one of ours."""
+"""Upper bound of a state's size. A larger one cannot be valid and is not fetched."""
 
 
 class StateRequest(msgspec.Struct, frozen=True, array_like=True, tag="want-state"):
-    """A loser to the winner: give me your metadata, from `offset` on."""
+    """Request of a loser for the winner's metadata, from `offset` on."""
 
     export: int
-    """Which export it has begun with; 0: a new one."""
+    """Number of the export that the loser reads; 0 requests a new one."""
     offset: int
 
 
@@ -53,7 +54,7 @@ _decode_snapshot = msgspec.msgpack.Decoder(Snapshot).decode
 
 
 class StateExport:
-    """The winner's side: a snapshot is kept for each loser while it reads it."""
+    """Export on the winner: keeps a snapshot for each loser while the loser reads it."""
 
     def __init__(self, member: Member) -> None:
         self._member = member
@@ -61,13 +62,13 @@ class StateExport:
         self._taken: dict[str, tuple[int, bytes]] = {}
 
     def part(self, peer: str, want: StateRequest) -> StateChunk:
-        """The part that is wanted; from the beginning, if what was begun is not there any more."""
+        """Return the requested chunk, or the first one of a new export if the old export is gone."""
         number, data = self._taken.get(peer, (0, b""))
         offset = want.offset
         if want.export != number or not number:
             self._count += 1
             number, offset = self._count, 0
-            self._member.work()  # what was agreed on, or taken over, is in the state only then
+            self._member.work()  # apply committed entries first: the export must include them
             exported = self._member.consensus.export(self._member.metadata.state.snapshot())
             data = msgspec.msgpack.encode(exported)
             self._taken[peer] = number, data
@@ -77,16 +78,16 @@ class StateExport:
         return StateChunk(number, offset, len(data), part)
 
     def forget(self, peer: str) -> None:
-        """The link to a loser is gone."""
+        """Drop the export of a loser whose link went down."""
         self._taken.pop(peer, None)
 
 
 GiveUp = Callable[[MetadataState, Callable[[], None]], None]
-"""Stop the application, and set aside what this state's cluster lacks; then call back."""
+"""Function that stops the application, sets aside what the given state's cluster lacks, and calls back."""
 
 
 class StateFetch:
-    """The loser's side."""
+    """Fetch of the winner's state on a loser."""
 
     def __init__(
         self,
@@ -105,11 +106,11 @@ class StateFetch:
 
     @property
     def under_way(self) -> bool:
-        """Is it going on?"""
+        """Whether a fetch is in progress."""
         return bool(self.winner)
 
     def goes_on(self, now_ms: int) -> bool:
-        """Is it still going on, as time passes?"""
+        """Check the timeout of the fetch, and return whether it is still in progress."""
         if not self.under_way or self._giving_up:
             return self.under_way
         if self._heard_ms is None:
@@ -119,7 +120,8 @@ class StateFetch:
         return self.under_way
 
     def lets_follow(self, peer: str) -> bool:
-        """May a node that asks have this one's state?"""
+        """Tell whether this node may export its state to a peer. Abort a mutual fetch if the peer's name is
+        greater."""
         if self._giving_up:
             return False
         if peer == self.winner:
@@ -129,19 +131,19 @@ class StateFetch:
         return True
 
     def begin(self, winner: str) -> None:
-        """This node's side has lost."""
+        """Start to fetch the winner's state, because this node's side has lost."""
         if self.under_way:
             return
         self.winner, self._export, self._parts, self._heard_ms = winner, 0, [], None
         self._send(winner, StateRequest(0, 0))
 
     def down(self, peer: str) -> None:
-        """The link to a node is gone."""
+        """Abort the fetch if the link to the winner went down."""
         if peer == self.winner and not self._giving_up:
             self._end()
 
     def received(self, peer: str, part: StateChunk) -> None:
-        """A part of the winner's state."""
+        """Process a chunk of the winner's state."""
         if peer != self.winner or self._giving_up or part.total > STATE_BYTES_MAX:
             return
         self._heard_ms = None
@@ -156,9 +158,9 @@ class StateFetch:
             return
         snapshot = _decode_snapshot(b"".join(self._parts))
         self._giving_up = True
-        self._give_up(MetadataState.from_snapshot(snapshot.state), lambda: self._cross_over(snapshot))
+        self._give_up(MetadataState.from_snapshot(snapshot.state), lambda: self._reset(snapshot))
 
-    def _cross_over(self, snapshot: Snapshot) -> None:
+    def _reset(self, snapshot: Snapshot) -> None:
         self._giving_up = False
         winner_is_forked = self.winner in self._member.consensus.forks
         self._end()

@@ -1,4 +1,4 @@
-"""Agreement of the nodes on one log: Raft without clocks, sockets and files. The essay is in `raft.py`."""
+"""Raft consensus of the nodes on one log, without clocks, sockets and files. The essay is in `raft.py`."""
 
 from mirrormq.consensus.consensus_errors import (
     Busy,

@@ -1,21 +1,21 @@
-"""What the core refuses, and the one thing it must never live through.
+"""Errors of the consensus core.
 
 ConsensusError
-├── NotLeader          ask the node named in `leader`, or wait for one
-├── Busy               too much of this node's own is on its way; wait for some of it
-├── ChangePending      one membership change at a time, and this is not yet the time
-└── UnsafeTruncation   a bug or a damaged disk: the node stops rather than forget what it applied
+├── NotLeader          retry on the node named in `leader`, or wait until a leader is elected
+├── Busy               too many proposals of this node are in flight; wait until some are applied
+├── ChangePending      one membership change at a time; retry once the earlier one is committed
+└── UnsafeTruncation   a bug or a damaged disk: the node stops rather than drop applied entries
 """
 
 from __future__ import annotations
 
 
 class ConsensusError(Exception):
-    """Anything this package refuses to do."""
+    """Base class of the errors that the consensus core raises."""
 
 
 class NotLeader(ConsensusError):
-    """Somebody else leads, or nobody does (`leader` is None)."""
+    """Refusal because another node leads, or because no leader is known (`leader` is None)."""
 
     def __init__(self, leader: str | None) -> None:
         super().__init__(f"the leader is {leader}" if leader else "no leader is known")
@@ -23,12 +23,13 @@ class NotLeader(ConsensusError):
 
 
 class Busy(ConsensusError):
-    """The window of proposals that are not settled is full, or leadership is being handed over."""
+    """Refusal because the window of unapplied proposals is full, or a leadership transfer is in progress."""
 
 
 class ChangePending(ConsensusError):
-    """A membership change is not committed yet, or the leader's own term has nothing committed."""
+    """Refusal because a membership change is uncommitted, or the leader has no committed entry of its own
+    term."""
 
 
 class UnsafeTruncation(ConsensusError):
-    """Following this leader would drop applied entries. Never caught: the node must stop."""
+    """Request of a leader that would drop applied entries. Never caught: the node must stop."""

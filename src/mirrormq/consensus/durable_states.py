@@ -1,26 +1,29 @@
-"""Detection of nodes whose disk went backwards: an older copy of a data directory was put in place.
+"""Detection of nodes whose disk went backwards: an operator restored an older copy of a data directory.
 
 Raft rests on disks that do not forget. A restored node has forgotten its term, its vote and entries that it
-had acknowledged; with its second vote in one term, or its vote for a shorter log, committed entries are lost.
+had acknowledged. Committed entries are lost if it votes twice in one term, or votes for a shorter log.
 
-So each node states its durable state when a link comes up, and now and then afterwards: how often it has
-started, a number drawn for this start, its term, and its last entry on disk. Its peers remember the highest
-statement of each node in their own hard state. A link whose statement is lower than the remembered one, and
-of another start, shows a restored disk. (A lower statement of the same start is only late.) Such a node is
-*behind*:
+Each node therefore states its durable state when a link comes up, and repeats it now and then. The
+statement holds its number of starts, a random number drawn for this start, its term, and its last entry on
+disk. Peers keep the highest statement of each node in their own hard state. A link whose statement is lower
+than the stored one, and of another start, shows a restored disk. (A lower statement of the same start is
+only late.) Such a node is *behind*:
 
 *   Its peers do not count its votes and acknowledgements, and do not vote for it.
-*   It is told the remembered state. It enters that term, counts its starts from there (so that its proposal
-    numbers are new), and neither votes nor stands until its log has reached that state.
-*   When its statement has reached what the peers remember, it counts again. No membership changes.
+*   A peer reports the stored state to it. The node enters that term and continues its number of starts from
+    there, so that its proposal numbers are new. It neither votes nor stands until its log reaches that state.
+*   Its votes count again when its statement reaches what the peers store. The membership does not change.
 
-A peer also remembers what it acknowledged, and what a leader sent: entries are on the sender's disk before
-they leave it. A node that has just started neither votes nor stands until it has a link to every voter, or
-`STARTUP_TICKS` have passed (`cluster.member`): one of them may have to tell it that it went back.
+A peer also records what a node acknowledged, and what a leader sent: entries are on the sender's disk
+before they leave it. A node that has just started neither votes nor stands until it has a link to every
+voter, or `STARTUP_TICKS` have passed (`cluster.member`): one of the voters may have to report that its disk
+went back.
 
-An entry below the remembered one is a regression only within the same term: a leader of a later term, or the
-winner of a fork, may shorten a follower's log. A restored node that reaches a later term before any peer sees
-its statement is not found. Neither is one whose only witnesses are down.
+An entry below the stored one is a regression only within the same term: a leader of a later term, or the
+winner of a fork, may shorten a follower's log.
+
+Two cases stay undetected: a restored node that reaches a later term before any peer sees its statement, and
+a restored node whose only witnesses are down.
 """
 
 from __future__ import annotations
@@ -35,11 +38,12 @@ if TYPE_CHECKING:
     from mirrormq.consensus.raft_state import RaftState
 
 STARTS = 1 << 30
-"""Numbers that a start draws from: two starts with one count tell each other apart."""
+"""Range of the random number of a start. It tells two starts with equal counts apart."""
 
 
 def went_back(known: DurableState, stated: DurableState) -> bool:
-    """Whether a statement is lower than an earlier one of the same node."""
+    """Tell whether a statement is lower than an earlier one of the same node."""
+    # A lower statement of the same start was only delayed on its way.
     if (stated.boots, stated.start) == (known.boots, known.start):
         return False
     if stated.boots <= known.boots or stated.term < known.term:
@@ -48,7 +52,7 @@ def went_back(known: DurableState, stated: DurableState) -> bool:
 
 
 def merged(known: DurableState, stated: DurableState) -> DurableState:
-    """The state that a node has to reach which went back from `known` to `stated`."""
+    """Return the state that a node must reach after it went back from `known` to `stated`."""
     return msgspec.structs.replace(
         known,
         boots=max(known.boots, stated.boots),
@@ -58,22 +62,24 @@ def merged(known: DurableState, stated: DurableState) -> DurableState:
 
 
 class DurableStates:
-    """Statements of the other nodes, and this node's own."""
+    """Durable states of this node and its peers."""
 
     def __init__(self, state: RaftState) -> None:
         self._state = state
         self._start = state.choose(STARTS)
         self.known: dict[str, DurableState] = {peer.name: peer for peer in state.saved.peers}
         self.behind: set[str] = set()
-        """Peers that went back and have not caught up."""
+        """Peers whose disks went back and that have not caught up."""
         self.forgotten: DurableState | None = None
-        """The state that this node has lost, as a peer remembers it; until then it does not vote."""
+        """State that this node lost, as a peer reports it. The node does not vote until its log reaches that
+        state."""
         self.unmet = False
-        """This node has just started and has no link to some voter yet, which may remember more of it."""
+        """Set after a start while a link to some voter is missing. That voter may know a later state of this
+        node."""
 
     @property
     def own(self) -> DurableState:
-        """This node's statement."""
+        """Durable state that this node states to its peers."""
         state, log = self._state, self._state.log
         writer = log.writer(log.stable)
         last = (writer[0] if writer is not None else 0, log.stable)
@@ -81,8 +87,8 @@ class DurableStates:
 
     @property
     def abstains(self) -> bool:
-        """Whether this node must not vote: its log has not reached what it had before, or nobody has told it
-        yet how far that was."""
+        """Whether this node must not vote: its log has not reached its earlier state, or some voter has not
+        yet had the chance to report that state."""
         if self.unmet:
             return True
         if self.forgotten is None:
@@ -93,7 +99,8 @@ class DurableStates:
         return self.forgotten is not None
 
     def linked(self, statement: DurableState) -> DurableState | None:
-        """A link to a peer is up, with its statement. Returns what is remembered of it if it went back."""
+        """Record the statement of a peer whose link came up. Return the stored state if the peer's disk went
+        back."""
         name, known = statement.name, self.known.get(statement.name)
         if known is None or not went_back(known, statement):
             self.stated(statement)
@@ -103,16 +110,17 @@ class DurableStates:
         return self.known[name]
 
     def stated(self, statement: DurableState) -> None:
-        """A peer that was not found to have gone back states that it is further."""
+        """Record a later statement of a peer. A peer whose disk went back counts again once it has
+        caught up."""
         name, known = statement.name, self.known.get(statement.name)
         lower = known is not None and (statement.last < known.last or statement.term < known.term)
         if lower and known is not None and (name in self.behind or statement.term <= known.term):
-            return  # it has not caught up, or the statement is late
+            return  # the peer has not caught up, or the statement was delayed on its way
         self.behind.discard(name)
         self.known[name] = statement
 
     def wrote(self, name: str, last: tuple[int, int]) -> None:
-        """A peer has an entry on disk: it acknowledged it, or sent it as leader."""
+        """Record an entry that is on a peer's disk: the peer acknowledged it, or sent it as leader."""
         known = self.known.get(name)
         if known is not None and known.last < last and name not in self.behind:
             self.known[name] = msgspec.structs.replace(
@@ -120,19 +128,19 @@ class DurableStates:
             )
 
     def forget_others(self, members: tuple[str, ...]) -> None:
-        """Nodes that left the cluster may come back with an empty disk."""
+        """Forget nodes that left the cluster. They may rejoin with an empty disk."""
         for name in self.known.keys() - set(members):
             del self.known[name]
             self.behind.discard(name)
 
     def lost(self, remembered: DurableState) -> dict[int, int]:
-        """A peer says that this node went back. Returns new numbers of proposals (`Proposals.renumber`)."""
+        """Accept a peer's report that this node's disk went back. Return new numbers of proposals
+        (`Proposals.renumber`)."""
         state = self._state
         self.forgotten = remembered if self.forgotten is None else merged(self.forgotten, remembered)
         if state.leader in (None, state.name) or remembered.term > state.term:
-            state.follow(
-                max(state.term, remembered.term), None
-            )  # it stands or leads with a log that went back
+            # This node stands or leads with a log that lacks entries it acknowledged: step down.
+            state.follow(max(state.term, remembered.term), None)
         if remembered.boots < state.boots:
             return {}
         state.boots = remembered.boots + 1

@@ -1,8 +1,9 @@
-"""How a leader is made: silence, a question first, then votes.
+"""Leader election: election timeout, pre-vote, then votes.
 
-Pre-vote: a node asks whether it would be elected before it enters a new term, so a node that was cut
-off comes back without disturbing anyone. Nobody grants that (or a vote) while it hears its leader.
-A vote, our own included, counts only when it is on disk: ours is counted in `advance()`.
+Pre-vote: a node sends pre-vote requests to its peers before it enters a new term. A node that returns
+from a partition therefore does not depose a working leader. No node grants a pre-vote or a vote while it
+receives heartbeats from its leader. A vote counts only when it is on disk; `advance()` counts the node's
+own.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from mirrormq.consensus.raft_settings import BRANCH_IDS
 from mirrormq.consensus.raft_state import RaftRole, RaftState
 
 NOT_STANDING = 0
-"""The term of a question that nobody grants: only the histories matter."""
+"""Term of a pre-vote that no node grants. The request only exchanges log histories."""
 
 
 class Elections:
-    """One node's part in elections, as candidate and as voter."""
+    """Election state of one node, as candidate and as voter."""
 
     def __init__(self, state: RaftState) -> None:
         self._state = state
@@ -28,30 +29,36 @@ class Elections:
         self.rest()
 
     def rest(self) -> None:
-        """Something was heard: wait a new, random while before missing a leader."""
+        """Restart the election timeout with a new random length."""
         self.silence = 0
         ticks = self._state.settings.election_ticks
         self._patience = ticks + self._state.choose(ticks)
 
     def tick(self) -> None:
-        """Time passes, and this node does not lead."""
+        """Advance the election timeout of a node that does not lead by one tick."""
         self._ticks += 1
         if self._state.forks.known and self._ticks % self._state.settings.heartbeat_ticks == 0:
-            self._compare_notes()
+            self._exchange_histories()
         self.silence += 1
         if self.silence >= self._patience:
             self.stand()
 
-    def _compare_notes(self) -> None:
-        """Ask those who went another way for their history. A leader hears it in the answers to its
-        heartbeats; two who follow would never learn that they follow the same one again."""
+    def _exchange_histories(self) -> None:
+        """Request the log histories of forked peers.
+
+        A leader receives them in the replies to its heartbeats. Two followers of one leader would otherwise
+        never learn that their fork has healed.
+        """
         state = self._state
         for peer in sorted(state.forks.known):
             state.send(peer, PreVote(NOT_STANDING, state.log.history()))
 
     def flush_now(self) -> None:
-        """The failure detector says that there is no leader: the first of those who are left stands at once,
-        the others one after another, in case it cannot win. Later attempts are at random again."""
+        """Stand for election because the failure detector reports that the leader is gone.
+
+        The first remaining voter by name stands at once. The others follow one after another, in case it
+        cannot win. Later attempts are random again.
+        """
         state = self._state
         state.leader = None
         if state.name not in state.voters:
@@ -60,25 +67,31 @@ class Elections:
             self.stand()
 
     def _stagger(self) -> int:
-        """Stand soon, one after another by name; says at which place. Also after a refusal by another
-        candidate or because of a later term: that need not wait for as long as for a leader."""
+        """Shorten the election timeout by this node's place among the voters present; return that place.
+
+        A candidate also does this after a refusal by another candidate, or because of a later term: no leader
+        exists that it must wait for.
+        """
         state = self._state
         place = sum(name < state.name for name in state.present)
         self.silence, self._patience = 0, place * state.settings.stagger_ticks
         return place
 
     def peer_returned(self) -> None:
-        """A peer that went another way is back, and its vote may be the one that was missing."""
+        """Stand soon, because the vote of a peer that was forked may be the missing one."""
         if self._state.leader is None:
             self._stagger()
 
     def stand_again(self) -> None:
-        """This node led, and somebody is in a later term who may not want to lead: one that has come back
-        from a fork, or that was cut off. The others need not find out by their patience that nobody leads."""
+        """Stand soon after this leader saw a later term.
+
+        The node in that term may not want to lead: it returned from a fork or a partition. Without this, the
+        cluster waits for a full election timeout.
+        """
         self._patience = self._state.settings.stagger_ticks
 
     def stand(self) -> None:
-        """Ask first whether an election could be won."""
+        """Send pre-vote requests: find out whether an election can be won before entering a new term."""
         state = self._state
         abstains = state.durable_states.abstains
         if state.name not in state.voters or state.leading or not state.may_go_on or abstains:
@@ -91,7 +104,7 @@ class Elections:
         return self._tally()
 
     def campaign(self, transfer: bool = False) -> None:
-        """Enter a new term and ask for votes."""
+        """Enter a new term and request votes."""
         state = self._state
         if state.name not in state.voters or state.durable_states.abstains:
             return
@@ -111,7 +124,7 @@ class Elections:
         self.rest()
 
     def own_vote_persisted(self, term: int, vote: str | None) -> None:
-        """What we voted is on disk now, so our own vote counts."""
+        """Count this node's own vote, which is on disk now."""
         state = self._state
         if state.role is RaftRole.CANDIDATE and (term, vote) == (state.term, state.name):
             self._granted.add(state.name)
@@ -119,6 +132,7 @@ class Elections:
 
     def _tally(self) -> None:
         state = self._state
+        # Votes of a majority make the term whole, even if the electorate was smaller when the election began.
         whole = is_quorum(self._granted, state.voters)
         if not whole and not is_quorum(self._granted, self._electorate):
             return
@@ -128,7 +142,7 @@ class Elections:
             self._win(whole)
 
     def _win(self, whole: bool) -> None:
-        """Lead. Unless the branch goes on whole, open another one."""
+        """Become leader. Open a new branch unless a majority of all voters continues a whole branch."""
         state = self._state
         state.role, state.leader = RaftRole.LEADER, state.name
         if whole and state.run.whole:
@@ -151,6 +165,7 @@ class Elections:
     def asked(self, sender: str, request: Vote) -> None:
         state = self._state
         verdict = state.forks.judge(sender, request.history).verdict
+        # A forked or unneeded candidate must not raise our term: it would depose a working leader.
         if verdict is not LogRelation.FORK and not (self._content(sender) and not request.transfer):
             if request.term > state.term:
                 state.follow(request.term, None)
@@ -166,12 +181,12 @@ class Elections:
         return verdict is LogRelation.FOLLOW and request.term == state.term and free
 
     def _both_count(self, sender: str) -> bool:
-        """Whether neither this node nor the candidate has forgotten what it promised."""
+        """Tell whether neither this node nor the candidate has lost part of its durable state."""
         durable_states = self._state.durable_states
         return sender not in durable_states.behind and not durable_states.abstains
 
     def _content(self, sender: str) -> bool:
-        """Whether we have a leader that others must not disturb."""
+        """Tell whether this node has a live leader that other candidates must not depose."""
         state = self._state
         if state.leading:
             return True

@@ -1,4 +1,4 @@
-"""The follower's work: accept a leader, take its entries, refuse those of another story."""
+"""Raft follower: accepts a leader, appends its entries, refuses entries of a forked log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mirrormq.consensus.raft_state import RaftState
 
 
 class FollowerRole:
-    """What a node does with messages that only a leader sends."""
+    """Handler of the messages that only a leader sends."""
 
     def __init__(self, state: RaftState) -> None:
         self._state = state
@@ -26,6 +26,7 @@ class FollowerRole:
             known += 1
         if known < len(entries):
             if entries[known].index <= log.last:
+                # Truncate only for a leader whose history was compared with ours (invariant 9 in `raft.py`).
                 if judged is None or judged.verdict is not LogRelation.FOLLOW:
                     return self._refuse(sender, message.previous)
                 log.truncate(entries[known].index - 1)
@@ -46,7 +47,7 @@ class FollowerRole:
         return None if history is None else self._state.forks.judge(sender, history)
 
     def _accept(self, sender: str, message: Append | Chunk, judged: LogComparison | None) -> bool:
-        """Whether the sender is, or now becomes, our leader. It is told if not."""
+        """Return whether the sender is, or now becomes, this node's leader. Send a refusal if not."""
         state = self._state
         refused = message.previous if isinstance(message, Append) else message.index
         forked = judged is not None and judged.verdict is LogRelation.FORK
@@ -67,14 +68,17 @@ class FollowerRole:
 
     @staticmethod
     def _lacks_ours(message: Append | Chunk, judged: LogComparison | None) -> bool:
-        """A leader elected without us that lacks what we did; not one that we are just ahead of because
-        its message is an old one."""
+        """Tell whether the sender was elected without this node and lacks entries of it.
+
+        A leader whose message is only old does not: its history ends at the common index.
+        """
         if judged is None or message.history is None:
             return False
         return judged.verdict is LogRelation.LEAD and judged.common < message.history.last
 
     def _taken(self, sender: str, judged: LogComparison | None) -> bool:
-        """Whether another leader of this very term (elected by other nodes, by fewer) comes first."""
+        """Tell whether this node already follows another leader of the same term, elected by a smaller
+        electorate."""
         state = self._state
         if state.leading:
             return judged is None or judged.verdict is not LogRelation.FOLLOW

@@ -1,4 +1,4 @@
-"""What a leader knows about one follower's log."""
+"""Replication progress of one follower, as its leader tracks it."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from mirrormq.consensus.log_history import NOTHING
 
 
 class Mode(Enum):
-    """How entries travel to a follower."""
+    """Replication mode of a follower (etcd: probe, replicate, snapshot)."""
 
-    PROBE = "one message at a time, with our history, until the logs are known to agree"
-    STREAM = "many messages on their way at once"
+    PROBE = "one message at a time, with the leader's history, until the logs agree"
+    STREAM = "many messages in flight at once"
     SNAPSHOT = "too far behind for entries"
 
 
 class Progress(msgspec.Struct):
-    """One follower, as its leader sees it."""
+    """Log position of one follower. Invariant: `match` < `next`."""
 
     next: int
-    """The entry to send next."""
+    """Index of the next entry to send."""
     match: int = NOTHING
-    """The last entry that is known to be on its disk and to agree."""
+    """Last index that is known to be on the follower's disk and to agree with the leader's log."""
     mode: Mode = Mode.PROBE
     inflight: deque[int] = msgspec.field(default_factory=deque)
-    """The last index of each message on its way."""
+    """Last index of each Append message in flight."""
     commit_sent: int = NOTHING
     asked: bool = False
-    """A probe, or a part of a snapshot, is on its way: silence until the next heartbeat."""
+    """A probe or a snapshot chunk is in flight. Nothing else is sent until the next heartbeat."""
     moving: bool = False
-    """A part of a snapshot was asked for since the last heartbeat."""
+    """The follower requested a snapshot chunk since the last heartbeat."""
     due: bool = False
     """A heartbeat is due."""
     active: bool = True
-    """It was heard from since the last check of the quorum."""
+    """The follower replied since the last quorum check."""
 
     def probe(self, next_index: int) -> None:
         self.mode, self.next = Mode.PROBE, next_index
@@ -44,7 +44,7 @@ class Progress(msgspec.Struct):
         self.asked = False
 
     def accepted(self, index: int) -> None:
-        """Its log agrees up to an index."""
+        """Record that the follower's log agrees up to `index`."""
         self.match = max(self.match, index)
         self.next = max(self.next, self.match + 1)
         while self.inflight and self.inflight[0] <= index:
@@ -53,14 +53,14 @@ class Progress(msgspec.Struct):
             self.mode, self.next, self.asked = Mode.STREAM, self.match + 1, False
 
     def refused(self, common: int) -> None:
-        """Its log and ours share what is up to `common`, which may be less than it once had: someone may have
-        put an older copy of its files in their place. It gets the rest again."""
+        """Return to probing after the last common index, which may be below `match` if an operator restored
+        an older copy of the follower's data directory. The leader then sends the missing entries again."""
         if self.mode is Mode.PROBE:
             self.match = min(self.match, common)
         self.probe(max(common, self.match) + 1)
 
     def stale_refusal(self, index: int) -> bool:
-        """Whether a refusal of what followed `index` is about a message of long ago."""
+        """Tell whether a refusal of the entries after `index` replies to an outdated message."""
         if self.mode is Mode.STREAM:
             return index <= self.match
         return self.mode is Mode.PROBE and index != self.next - 1

@@ -1,8 +1,8 @@
-"""Which peers live in another story than ours. Every history that arrives is judged here.
+"""Forked peers of one node. Every log history that arrives is compared here.
 
-A forked peer counts as unreachable: it gets no vote from us and we take none from it, its term does
-not move ours (or the two sides would chase each other's terms for ever), its entries are refused.
-Only histories still pass both ways, so that either side notices when the other has been reset.
+A forked peer counts as unreachable. Neither side votes for the other or accepts its entries. Its term does
+not raise ours, because otherwise the two sides would raise each other's terms without end. Only histories
+pass in both directions, so that each side notices when the other has been reset.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mirrormq.consensus.ready import Forked
 
 
 class Forks:
-    """The peers that are forked from this node."""
+    """Registry of the peers that are forked from this node."""
 
     def __init__(self, state: RaftState) -> None:
         self._state = state
@@ -22,7 +22,7 @@ class Forks:
         self.healed: list[str] = []
 
     def judge(self, peer: str, theirs: LogHistory) -> LogComparison:
-        """Compare a peer's history with ours and remember whether it is forked."""
+        """Compare a peer's history with this node's and record whether the peer is forked."""
         mine = self._state.log.history()
         judged = compare(mine, theirs)
         if judged.verdict is LogRelation.FORK:
@@ -33,7 +33,7 @@ class Forks:
         return judged
 
     def forget(self) -> None:
-        """Our own history was replaced: nothing that was known about peers holds."""
+        """Forget all forks, because this node's own history was replaced."""
         self.healed.extend(self.known)
         self.known.clear()
         self.found.clear()

@@ -1,9 +1,9 @@
-"""The leader's work: bring everyone's log up to its own, and say what is committed.
+"""Raft leader: replicates its log to the followers and advances the commit index.
 
-Messages are made when a Ready is asked for, not when a proposal comes in, so that everything proposed in
-between shares them. A refused message comes back with the follower's history: the place to go on from
-is known at once. An entry is committed when it is of the leader's own term and a strict majority of
-the term's electorate has it on disk; the leader's own disk counts when `advance()` says so.
+The leader builds messages in `ready()`, not when a proposal arrives, so that all proposals since the last
+call share them. A refusal carries the follower's log history; the leader computes the next index from it at
+once. An entry is committed when it is of the leader's own term and a strict majority of the term's
+electorate has it on disk. The leader's own disk counts from `advance()` on.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from mirrormq.consensus.raft_state import RaftState
 
 
 class LeaderReplication:
-    """What a node does while it leads."""
+    """Replication state of a node while it leads."""
 
     def __init__(self, state: RaftState) -> None:
         self._state = state
         self.followers: dict[str, Progress] = {}
         self._electorate: frozenset[str] | None = None
-        """The voters that count in this term, if it is not whole."""
+        """Electorate of this term if it is smaller than all voters, else None."""
         self._voters: frozenset[str] = frozenset()
         self._since_heartbeat = 0
         self._since_check = 0
@@ -35,7 +35,7 @@ class LeaderReplication:
 
     @property
     def partial(self) -> bool:
-        """Whether fewer than a majority of the voters elected this leader."""
+        """Whether fewer than a majority of all voters elected this leader."""
         return self._electorate is not None
 
     @property
@@ -44,7 +44,7 @@ class LeaderReplication:
         return voters if self._electorate is None else self._electorate & voters
 
     def start(self, electorate: frozenset[str] | None) -> None:
-        """A term as leader begins."""
+        """Start a term as leader."""
         self._electorate, self._voters = electorate, self._state.voters
         self.followers = {peer: Progress(next=self._state.log.last) for peer in self._state.peers}
         self._since_heartbeat = self._since_check = 0
@@ -55,7 +55,7 @@ class LeaderReplication:
         self._state.transfer.forget()
 
     def members_changed(self) -> None:
-        """A new membership was written: it counts at once."""
+        """Apply a new membership, which takes effect when it is written."""
         peers = self._state.peers
         self.followers = {
             peer: self.followers.get(peer) or Progress(next=self._state.log.last) for peer in peers
@@ -65,7 +65,7 @@ class LeaderReplication:
         self._voters = self._state.voters
 
     def close(self, learner: str) -> bool:
-        """Whether a learner has nearly all of the log."""
+        """Tell whether a learner has nearly all of the log."""
         progress, lag = self.followers[learner], self._state.settings.promotion_lag_entries
         return progress.mode is Mode.STREAM and progress.match + lag >= self._state.log.last
 
@@ -85,7 +85,7 @@ class LeaderReplication:
             self._check_quorum()
 
     def _check_quorum(self) -> None:
-        """Step down without a quorum."""
+        """Step down if fewer than a quorum of the electorate replied since the last check."""
         state = self._state
         heard = self._heard()
         for progress in self.followers.values():
@@ -94,19 +94,23 @@ class LeaderReplication:
             state.follow(state.term, None)
 
     def _heard(self) -> set[str]:
-        """Who has answered since the last check."""
+        """Return the nodes that have replied since the last check, this node included."""
         heard = {peer for peer, progress in self.followers.items() if progress.active}
         return heard - self._state.durable_states.behind | {self._state.name}
 
     def _seek_majority(self) -> None:
-        """Stand again when a majority is there: what only a few agree on might fork from what others do."""
+        """Stand for election again when a majority is present. A leader of a minority may fork from the other
+        side."""
         state = self._state
         if self.partial and is_quorum(self._heard() & state.present, state.voters):
             state.elections.campaign()
 
     def presence_changed(self, back: frozenset[str]) -> None:
-        """The failure detector spoke: do not wait for the next check. Those who are back have lost what
-        was on its way to them."""
+        """React to the failure detector without waiting for the next quorum check.
+
+        Peers that are back have lost the messages that were in flight to them, so the leader probes them
+        again.
+        """
         state = self._state
         if not state.may_go_on:
             return state.follow(state.term, None)
@@ -114,13 +118,14 @@ class LeaderReplication:
             for peer in back & self.followers.keys():
                 self.followers[peer].probe(max(self.followers[peer].match, 0) + 1)
             return None
+        # The electorate never shrinks within a term (invariant 8): fewer voters need a new election.
         smaller = state.electorate
         if is_quorum(state.present, smaller):
             return state.elections.campaign()
         return state.follow(state.term, None)
 
     def hand_over(self, to: str) -> None:
-        """Let `to` lead as soon as it has everything."""
+        """Transfer leadership to `to` as soon as its log is complete."""
         if to not in self.followers or to not in self._state.voters:
             raise ValueError(f"{to} is not another voter")
         self._successor, self._handing_ticks = to, 0
@@ -131,8 +136,9 @@ class LeaderReplication:
             self._state.send(peer, StandNow(self._state.term))
 
     def flush(self) -> None:
-        """Make the messages that are due."""
+        """Build the messages that are due."""
         for peer, progress in self.followers.items():
+            # Only a probe carries the history; its reply shows when a forked peer has been reset.
             if peer in self._state.forks.known and progress.mode is not Mode.PROBE:
                 progress.probe(self._state.log.last)
             if progress.mode is Mode.STREAM:
@@ -144,7 +150,8 @@ class LeaderReplication:
             progress.due = False
 
     def _send_snapshot(self, peer: str, progress: Progress) -> None:
-        """Begin, or begin again if a whole heartbeat has passed without a question for more."""
+        """Send the first snapshot chunk; restart if the follower requested no chunk during a whole
+        heartbeat."""
         if not progress.moving:
             self._state.transfer.send(peer, 0)
         progress.mode, progress.moving = Mode.SNAPSHOT, False
@@ -159,7 +166,7 @@ class LeaderReplication:
         return None
 
     def _send(self, peer: str, progress: Progress, empty: bool = False) -> bool:
-        """Send what comes next; False if the log does not go back that far."""
+        """Send the next entries. Return False if the log no longer holds them."""
         state, log = self._state, self._state.log
         previous = progress.next - 1
         writer = log.writer(previous)
@@ -177,14 +184,14 @@ class LeaderReplication:
         return True
 
     def answered(self, sender: str, reply: AppendReply) -> None:
-        """A follower accepted or refused an Append, or has installed a snapshot."""
+        """Process a follower's reply to an Append or to a snapshot."""
         state = self._state
         common = NOTHING
         if reply.history is not None:
             judged = state.forks.judge(sender, reply.history)
             common = judged.common
             if judged.verdict is LogRelation.FORK:
-                return None  # it is shown our history with each heartbeat, and nothing else
+                return None  # a forked follower receives our history with each heartbeat, and nothing else
             if state.leading and judged.verdict is LogRelation.FOLLOW and common < state.log.last:
                 return state.follow(max(state.term, reply.term), None)
         if reply.term > state.term:
@@ -217,7 +224,8 @@ class LeaderReplication:
         return None
 
     def count(self) -> None:
-        """Commit what a majority of the electorate has, if this term wrote it."""
+        """Commit the entries that a majority of the electorate has on disk, if this term wrote the last of
+        them."""
         state = self._state
         behind = state.durable_states.behind
         matched = {peer: progress.match for peer, progress in self.followers.items() if peer not in behind}
@@ -227,5 +235,6 @@ class LeaderReplication:
             state.log.commit = agreed
 
     def countable(self, index: int) -> bool:
-        """Raft, section 5.4.2: entries of earlier terms are only committed by one of ours above them."""
+        """Tell whether this term wrote `index`. Entries of earlier terms are only committed by a later one of
+        ours (Raft, section 5.4.2)."""
         return self._state.log.writer(index) == (self._state.term, self._state.run.branch)

@@ -1,10 +1,10 @@
-"""Who belongs to the cluster: one change at a time, each an entry of the log.
+"""Raft membership: voters and learners, changed by one log entry at a time.
 
-A membership counts from the moment it is written, committed or not. Two that follow each other differ
-by one voter, so a majority of the one meets every majority of the other. Two conditions keep it so
-across leaders: the change before is committed, and so is something of the leader's own term.
+A membership takes effect when it is written, committed or not. Two consecutive memberships differ by one
+voter, so every majority of one overlaps every majority of the other. Two conditions keep this true across
+leaders: the previous change is committed, and so is an entry of the leader's own term.
 
-A new node listens first. When it is close enough, the leader makes it a voter by itself.
+A new node starts as a learner. The leader makes it a voter when it has nearly caught up.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mirrormq.consensus.raft_state import RaftState
 
 
 class Membership:
-    """Proposes, follows and reports membership changes."""
+    """Proposer and observer of membership changes."""
 
     def __init__(self, state: RaftState) -> None:
         self._state = state
@@ -23,7 +23,7 @@ class Membership:
         self.changed = False
 
     def propose(self, add: str | None, remove: str | None) -> int:
-        """Write a change; returns its index. It holds when `Ready.members` says so."""
+        """Write a change and return its index. The change is complete when `Ready.members` reports it."""
         state = self._state
         if not state.leading:
             raise NotLeader(state.leader)
@@ -43,7 +43,7 @@ class Membership:
         return self._write(_without(now, remove))
 
     def promote_caught_up(self) -> None:
-        """Let a learner that has caught up vote."""
+        """Promote a learner that has caught up to voter."""
         state = self._state
         for learner in state.log.members.learners:
             if self.allowed and state.replication.close(learner):
@@ -52,7 +52,7 @@ class Membership:
 
     @property
     def allowed(self) -> bool:
-        """Whether the two conditions hold."""
+        """Whether the previous change and an entry of the leader's own term are committed."""
         log = self._state.log
         committed = log.writer(log.commit)
         return log.members_index <= log.commit and committed == (self._state.term, self._state.run.branch)
@@ -66,14 +66,14 @@ class Membership:
         return entry.index
 
     def apply(self, members: Members) -> None:
-        """A change is committed. A leader that removed itself has done its last duty."""
+        """Apply a committed change. A leader that removed itself steps down."""
         state = self._state
         self.committed, self.changed = members, True
         if state.leading and state.name not in members.voters:
             state.follow(state.term, None)
 
     def restored(self) -> None:
-        """The log was replaced by a snapshot."""
+        """Take the membership of a snapshot that replaced the log."""
         members = self._state.log.members
         self.changed = self.changed or members != self.committed
         self.committed = members

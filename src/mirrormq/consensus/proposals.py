@@ -1,12 +1,12 @@
-"""A proposal's way: numbered at its origin, forwarded to whoever leads, sent again, applied once.
+"""Proposals: numbered at their origin, forwarded to the leader, sent again after failures, applied once.
 
-The origin keeps a proposal until it sees it applied, and sends it to every new leader, so several
-leaders may write it. Every node therefore keeps, as part of the replicated state, which numbers of
-each origin were applied, and skips what comes again. The table stays small because each proposal says
-below which number its origin is done, and an origin never runs further ahead of that than its window.
+The origin keeps a proposal until it is applied, and sends it to every new leader. Several leaders may
+therefore write the same proposal. Every node keeps, as part of the replicated state, which numbers of each
+origin were applied, and skips duplicates. The table stays small: each proposal carries the number below
+which its origin has no open proposals. An origin never runs further ahead of that number than its window.
 
-Proposals of one origin are written in the order of their numbers, also when some of them got lost on
-their way: a leader takes one only if it has the one before.
+The leader writes proposals of one origin in the order of their numbers, even if some were lost on their
+way: it accepts a proposal only if it has the previous one.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from mirrormq.consensus.raft_settings import ORIGINS_MAX
 from mirrormq.consensus.raft_state import RaftState
 
 BOOT_SHIFT = 32
-"""Proposal numbers of one life of a node: four billion."""
+"""Bits of a proposal number within one incarnation of a node: four billion proposals."""
 
 
 class AppliedOnce:
-    """Which proposals were applied. The same on all nodes after the same entry."""
+    """Table of applied proposals. All nodes have the same table after the same entry."""
 
     def __init__(self, rows: tuple[Applied, ...]) -> None:
         self._rows = {row.origin: (row.floor, set(row.numbers), row.index) for row in rows}
@@ -47,7 +47,7 @@ class AppliedOnce:
         return number < floor or number in numbers
 
     def add(self, command: Command, index: int) -> bool:
-        """Note a proposal; False if it was applied, or settled, before."""
+        """Record a proposal. Return False if it was applied or settled before."""
         if self.has(command.origin, command.number):
             return False
         floor, numbers, _ = self._rows.get(command.origin, (0, set(), 0))
@@ -57,42 +57,45 @@ class AppliedOnce:
         return True
 
     def forget_strangers(self, members: tuple[str, ...]) -> None:
-        """Of nodes that left, keep only those who were heard of last."""
+        """Forget nodes that left the cluster, except for the `ORIGINS_MAX` most recent ones."""
         left = sorted((row[2], origin) for origin, row in self._rows.items() if origin not in members)
         for _, origin in left[:-ORIGINS_MAX]:
             del self._rows[origin]
 
 
 class Outstanding(msgspec.Struct):
-    """A proposal of ours that has not been seen applied."""
+    """Proposal of this node that has not been applied yet."""
 
     data: bytes
     age_ticks: int = 0
     term: int = 0
-    """The term in which it was proposed."""
+    """Term in which it was proposed."""
     otherwise: bytes | None = None
-    """What is proposed in its place once that term's leadership is over: what a leader decided is not for a
-    follower to insist on. (The number must not be missing, or later ones would wait for it.)"""
+    """Replacement once the leadership of that term is over, because a follower must not insist on a leader's
+    decision. (The number must stay in use, because later ones wait for it.)"""
 
 
 class Proposals:
-    """This node's own proposals, and those that others forward to it."""
+    """Proposals of this node, and those that other nodes forward to it."""
 
     def __init__(self, state: RaftState) -> None:
         self._state = state
         self._next = state.boots << BOOT_SHIFT
         self.outstanding: dict[int, Outstanding] = {}
         self._written: set[tuple[str, int]] = set()
-        """As leader: what is in our log and not applied yet."""
+        """On a leader: proposals that are in its log and not applied yet."""
         self.settled: list[int] = []
         self.applied = AppliedOnce(state.storage.snapshot().applied)
 
     def renumber(self) -> dict[int, int]:
-        """Give outstanding proposals new numbers, from the new count of starts on: before its disk went back
-        this node may have used the old ones. Returns the new number of each."""
+        """Give outstanding proposals new numbers, and return the new number of each.
+
+        The numbers continue from the new count of starts. This node may have used the old ones before its
+        disk went back.
+        """
         first = self._next = self._state.boots << BOOT_SHIFT
         renumbered = dict(zip(self.outstanding, range(first, first + len(self.outstanding)), strict=True))
-        self.outstanding = {renumbered[number]: found for number, found in self.outstanding.items()}
+        self.outstanding = {renumbered[number]: proposal for number, proposal in self.outstanding.items()}
         self._next += len(renumbered)
         self.resend()
         return renumbered
@@ -104,11 +107,12 @@ class Proposals:
     def propose(self, data: bytes, otherwise: bytes | None = None) -> int:
         state = self._state
         if len(data) > state.settings.proposal_bytes_max:
-            raise ValueError(f"a proposal of {len(data)} bytes is too large")
+            limit = state.settings.proposal_bytes_max
+            raise ValueError(f"a proposal of {len(data)} bytes is too large, the limit is {limit}")
         if state.leader is None:
             raise NotLeader(None)
         if self._next - self._oldest >= state.settings.proposals_max:
-            raise Busy(f"{len(self.outstanding)} proposals are on their way")
+            raise Busy(f"{len(self.outstanding)} proposals are in flight; retry when some are applied")
         if state.leading and state.replication.handing_over:
             raise Busy("leadership is being handed over")
         number, self._next = self._next, self._next + 1
@@ -127,19 +131,20 @@ class Proposals:
             state.send(state.leader, Forward(number, self._oldest, proposal.data))
 
     def tick(self) -> None:
-        """Send again what has been on its way for too long."""
+        """Resend proposals that have been in flight for an election timeout."""
         for number, proposal in list(self.outstanding.items()):
             proposal.age_ticks += 1
             if proposal.age_ticks >= self._state.settings.election_ticks:
                 self._pass_on(number)
 
     def resend(self) -> None:
-        """There is a new leader."""
+        """Send all outstanding proposals to the new leader."""
         for number in list(self.outstanding):
             self._pass_on(number)
 
     def lead(self) -> None:
-        """We are the leader now: know what is in our log, and add what of ours is not."""
+        """Collect the unapplied proposals in the new leader's log, and write those of this node that are
+        missing."""
         commands = (entry.payload for entry in self._state.log.between(*self._unapplied()))
         self._written = {(c.origin, c.number) for c in commands if isinstance(c, Command)}
         self.resend()
@@ -148,7 +153,8 @@ class Proposals:
         return self._state.log.applied, self._state.log.last
 
     def forwarded(self, sender: str, message: Forward) -> None:
-        """Write another node's proposal, if we lead and have the one before it. Otherwise it tries again."""
+        """Write another node's proposal if this node leads and has the previous one. Otherwise the origin
+        retries."""
         state = self._state
         if not state.leading or state.replication.handing_over or sender not in state.log.members.everyone:
             return
@@ -166,7 +172,7 @@ class Proposals:
         self._state.log.write(self._state.term, self._state.run.branch, command)
 
     def apply(self, entries: list[Entry]) -> list[Committed]:
-        """Committed entries in, what the state machine shall apply out."""
+        """Return the commands of committed entries that the state machine must apply, without duplicates."""
         result = []
         for entry in entries:
             payload = entry.payload
@@ -182,7 +188,7 @@ class Proposals:
         return result
 
     def restore(self, snapshot: Snapshot) -> None:
-        """The state machine starts over from a snapshot: some of ours may be in it."""
+        """Restore the table of applied proposals from a snapshot, and settle this node's proposals in it."""
         self.applied = AppliedOnce(snapshot.applied)
         done = [number for number in self.outstanding if self.applied.has(self._state.name, number)]
         for number in done:

@@ -1,10 +1,10 @@
-"""Who has to agree. The only thing that the operator's partition mode changes in the core.
+"""Quorum rules. The operator's partition mode changes nothing else in the consensus core.
 
-A rule names the *electorate* of an election: a strict majority of it elects, and a strict majority of it
-commits for as long as that leader's term lasts. `Majority` always names all voters: two electorates
-then overlap, and Raft's proofs hold. `Reachable` names all voters while a majority of them can be
-reached, and only the reachable ones otherwise, down to a node alone: two electorates may then be
-disjoint, both sides of a partition go on, and `history.py` is what keeps the two stories apart.
+A rule returns the *electorate* of an election: a strict majority of it elects a leader, and a strict
+majority of it commits until that leader's term ends. `Majority` always returns all voters: two electorates
+then overlap, and Raft's proofs hold. `Reachable` returns all voters while a majority of them can be
+reached. Otherwise it returns only the reachable ones, down to one node alone. Two electorates may then be
+disjoint, and both sides of a partition continue; `log_history.py` tells their logs apart.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from typing import Protocol
 Names = frozenset[str]
 
 PAIR = 2
-"""So many nodes have no majority that can lose one."""
+"""Number of voters at which a majority cannot lose one of them."""
 
 
 class QuorumRule(Protocol):
-    """Names the electorate, given the voters, who can be reached (and is not forked), and who asks."""
+    """Rule that returns the electorate, given the voters, the reachable nodes without a fork, and this
+    node."""
 
     def electorate(self, voters: Names, reachable: Names, me: str) -> Names: ...
 
     def may_go_on(self, voters: Names, reachable: Names, me: str) -> bool:
-        """Whether this node may stand, or stay leader, at all."""
+        """Tell whether this node may stand for election or stay leader at all."""
 
 
 class Majority:
-    """Nothing less than a strict majority of all voters: pause_minority."""
+    """Quorum of a strict majority of all voters (partition mode pause_minority)."""
 
     def electorate(self, voters: Names, reachable: Names, me: str) -> Names:
         return voters
@@ -38,7 +39,8 @@ class Majority:
 
 
 class Reachable:
-    """All voters if a majority of them can be reached, else those who can: ignore, autoheal."""
+    """Quorum of all voters if a majority is reachable, else of the reachable voters (modes ignore and
+    autoheal)."""
 
     def electorate(self, voters: Names, reachable: Names, me: str) -> Names:
         present = voters & (reachable | {me})
@@ -49,18 +51,18 @@ class Reachable:
 
 
 class Automatic(Reachable):
-    """A majority where there can be one without everybody, the reachable ones of two: auto."""
+    """Quorum of all voters in clusters of three or more, of the reachable voters in a pair (mode auto)."""
 
     def electorate(self, voters: Names, reachable: Names, me: str) -> Names:
         return voters if len(voters) > PAIR else super().electorate(voters, reachable, me)
 
 
 def is_quorum(agreeing: Collection[str], electorate: Names) -> bool:
-    """Whether a strict majority of the electorate is among those who agree."""
+    """Tell whether a strict majority of the electorate agrees."""
     return 2 * len(electorate.intersection(agreeing)) > len(electorate)
 
 
 def agreed_index(matched: Mapping[str, int], electorate: Names) -> int:
-    """The highest index that a strict majority of the electorate has."""
+    """Return the highest index that a strict majority of the electorate has."""
     indexes = sorted((matched.get(name, -1) for name in electorate), reverse=True)
     return indexes[len(indexes) // 2] if indexes else -1

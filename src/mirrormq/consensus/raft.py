@@ -1,32 +1,36 @@
-"""Raft without a clock, a network or a disk: one node's part in agreeing on a log.
+"""Raft without a clock, a network or a disk: one node's part in replicating a log.
 
 The guarantee
 =============
-Proposals come out of `Ready.committed` on every node in the same order, each at most once, and never
-change their place; those of one origin in the order in which it made them. A proposal that came out
-anywhere is on the disks of a strict majority of the voters (with the rule `Majority`), so it comes out
-everywhere in the end, whoever crashes in between.
+Every node receives proposals from `Ready.committed` in the same order, each at most once, at an index that
+never changes. Proposals of one origin keep the order in which it made them. With the rule `Majority`, an
+applied proposal is on the disks of a strict majority of the voters. Every node therefore applies it in the
+end, no matter which nodes crash in between.
 
-With the rule `Reachable` the nodes that can be reached are enough, down to one alone. Then two sides
-of a partition may each go on, and the guarantee is: what came out on a node is never taken back there
-without `reset_to`; two sides that both did something find out as soon as they talk, report `Forked`,
-and exchange nothing until one of them is reset; a side that did nothing follows the other by itself.
+With the rule `Reachable` the reachable nodes are enough, down to one node alone. Both sides of a partition
+may then continue, and the guarantee is weaker:
+
+*  A node never takes back what it applied, except in `reset_to`.
+*  Two sides that both changed the state notice it as soon as they exchange messages. They report `Forked`
+   and exchange nothing else until one of them is reset.
+*  A side that changed nothing follows the other by itself.
 
 What is not guaranteed
 ======================
-*  That a proposal is applied at all: its origin may crash, with nobody the wiser.
-*  Anything about reads. Reading the applied state locally may be behind the leader's.
+*  That a proposal is applied at all: its origin may crash before any other node has it.
+*  Anything about reads. The locally applied state may be behind the leader's.
 *  Progress without a quorum, or when messages take longer than an election timeout.
-*  Anything against nodes that lie. Against disks that forget what they said was safe: only what
-   `durable_states.py` says.
-*  That each fork reported is a loss for somebody. An entry that was written on one side and never
-   committed looks like any other from outside; the side that has it is told rather than trusted.
+*  Anything against Byzantine nodes. Against disks that lose what they reported as safe: only what
+   `durable_states.py` describes.
+*  That each reported fork is a loss. An entry that one side wrote and never committed looks like any other
+   from outside; the core reports it instead of dropping it.
 
 How to drive it
 ===============
-Call `tick()` at a steady pace, `step()` with what arrives, `propose()` for clients, `set_reachable()` when
-the failure detector changes its mind. After any of these: `ready()`, do what it says in its order, and
-`advance()`. Nothing inside waits, reads a clock or draws a number: chance comes in as `choose(n)`.
+Call `tick()` at a steady pace, `step()` with each message, `propose()` for clients, and `set_reachable()`
+when the failure detector changes its verdict. After any of these call `ready()`, do what it says in its
+order, and call `advance()`. The core never waits, reads a clock or draws a number: randomness comes from
+`choose(n)`.
 
     ready = node.ready()
     storage.save(ready)                    # all of it, synced if ready.must_sync, before the next line
@@ -37,35 +41,35 @@ the failure detector changes its mind. After any of these: `ready()`, do what it
 
 Invariants
 ==========
- 1. A term and the vote given in it are on disk before a message of that term leaves. So is our own vote
-    for ourselves before it is counted: that happens in `advance()`.
+ 1. A term and the vote given in it are on disk before a message of that term leaves. A candidate's own vote
+    is on disk before it is counted: that happens in `advance()`.
  2. Entries are on disk before they are acknowledged. The leader's own copy counts from `advance()` on.
- 3. The hard state's `boots` is on disk before a proposal of this life leaves, so no proposal number is
-    ever used twice.
- 4. A snapshot is on disk before it is acknowledged; the entries it replaces go after it is there.
- 5. An entry is known by (index, term, branch). At most one leader ever writes under one (term, branch).
+ 3. The hard state's `boots` is on disk before a proposal of this incarnation leaves, so no proposal number
+    is ever used twice.
+ 4. A snapshot is on disk before it is acknowledged. The entries it replaces are deleted after that.
+ 5. An entry is identified by (index, term, branch). At most one leader ever writes under one (term, branch).
  6. A leader never changes or drops an entry of its own log.
  7. Entries of the leader's own term are committed by counting disks, earlier ones only along with them.
  8. The quorum of a leader's commits is the quorum of its election: the electorate never shrinks in a
-    term. To need fewer, it must be elected again, by fewer, and open a branch.
- 9. A log is cut only for a leader whose history was compared with ours (`history.py`), and never below
-    what is committed, except for entries without substance. `RaftLog.guard` stops the node otherwise.
-10. A message from a forked peer changes nothing here: not the term, not the leader, not the log.
+    term. To need fewer voters, the leader must be elected again, by fewer, and open a branch.
+ 9. A log is truncated only for a leader whose history was compared with ours (`log_history.py`), and never
+    below the commit index, except for entries without substance. `RaftLog.guard` stops the node otherwise.
+10. A message from a forked peer changes neither the term, nor the leader, nor the log.
 11. A membership differs from the one before by one voter, and that one was committed.
-12. Which proposals were applied is part of the replicated state and of every snapshot.
+12. The table of applied proposals is part of the replicated state and of every snapshot.
 
-Where it differs from the paper
-===============================
-*  Pre-vote and check-quorum (Ongaro's thesis, 9.6 and 6.2) are always on, leader transfer is there (3.10).
-*  The paper finds the place where logs agree by going back one entry at a time. Here a refusal carries the
-   whole history (a few numbers per change of leader), and the place is computed.
-*  Branches, forks and electorates. In a cluster that always had its majority there is one branch, the
-   comparison of histories is the paper's "at least as up-to-date", and the rest is never used.
-*  Everything is sent after everything is persisted; the leader does not overlap its disk with its followers'.
-*  A proposal may be made anywhere and is forwarded; duplicates are recognised when applied.
-*  A failure detector is listened to, never believed. When it says that the leader is gone, candidates
-   stand at once, one after another by name, instead of after a silence; they still ask first, so one that
-   is wrong is refused. A leader that it says has lost its quorum steps down before the silence proves it.
+Differences from the paper
+==========================
+*  Pre-vote and check-quorum (Ongaro's thesis, 9.6 and 6.2) are always on. Leader transfer (3.10) exists.
+*  The paper finds the index where logs agree by going back one entry at a time. Here a refusal carries the
+   whole history (a few numbers per change of leader), and the leader computes the index.
+*  Branches, forks and electorates. A cluster that always had its majority has one branch. The comparison of
+   histories is then the paper's "at least as up-to-date", and the rest is never used.
+*  Messages leave after everything is persisted: the leader does not overlap its disk with its followers'.
+*  Any node accepts proposals and forwards them; duplicates are recognised when applied.
+*  The failure detector is a hint, never proof. When it reports the leader gone, candidates stand at once, one
+   after another by name, instead of after an election timeout. Pre-votes still come first, so peers refuse a
+   wrong candidate. A leader that lost its quorum by its own detector steps down before the timeout proves it.
 """
 
 from __future__ import annotations
@@ -103,7 +107,7 @@ from mirrormq.consensus.snapshot_transfer import SnapshotTransfer
 
 
 class Consensus:
-    """One node. The parts may be replaced in a subclass, which is how tests break them on purpose."""
+    """Raft node. A subclass may replace its parts, which is how tests inject faults into them."""
 
     elections_type: type[Elections] = Elections
     following_type: type[FollowerRole] = FollowerRole
@@ -143,17 +147,17 @@ class Consensus:
 
     @property
     def leader(self) -> str | None:
-        """Who leads, as far as this node knows."""
+        """Leader of the current term, as far as this node knows."""
         return self.state.leader
 
     @property
     def members(self) -> Members:
-        """The committed membership."""
+        """Committed membership."""
         return self.state.membership.committed
 
     @property
     def forks(self) -> dict[str, Forked]:
-        """The peers that are forked from this node now."""
+        """Peers that are forked from this node now."""
         return dict(self.state.forks.known)
 
     @property
@@ -162,27 +166,27 @@ class Consensus:
 
     @property
     def applied_index(self) -> int:
-        """The last index that was handed out to be applied: what `compact` takes."""
+        """Last index that was handed out to be applied. `compact` takes this index."""
         return self.state.log.applied
 
     @property
     def cluster(self) -> int:
-        """What this node's cluster was founded as; 0 while it has not joined one."""
+        """Cluster id given at bootstrap; 0 while this node has not joined a cluster."""
         return self.state.log.cluster
 
     @property
     def whole(self) -> bool:
-        """Whether the log's last leader had a majority of all voters; if not, a fork is possible."""
+        """Whether a majority of all voters elected the log's last leader. A fork is possible if not."""
         return not self.state.log.runs or self.state.run.whole
 
     @property
     def lateness(self) -> tuple[int, int]:
-        """By what the histories of two forks are ordered: the term of the last leader, the last change."""
+        """Order of the histories of two forks: term of the last leader, index of the last change."""
         log = self.state.log
         return (log.runs[-1].term if log.runs else 0, log.worth)
 
     def tick(self) -> None:
-        """A tick has passed."""
+        """Advance all timeouts by one tick."""
         if self.state.leading:
             self.state.replication.tick()
         else:
@@ -190,9 +194,10 @@ class Consensus:
         self.state.proposals.tick()
 
     def step(self, sender: str, message: Message) -> None:
-        """A message has arrived over `sender`'s link. It may be old, doubled or out of order."""
+        """Process a message that arrived on `sender`'s link. It may be old, duplicated or out of order."""
         state = self.state
-        if sender == state.name or (sender in state.forks.known and not _tells_history(message)):
+        # Only a history may pass a fork: it shows when the peer has been reset (invariant 10).
+        if sender == state.name or (sender in state.forks.known and not _carries_history(message)):
             return
         match message:
             case Append():
@@ -216,32 +221,37 @@ class Consensus:
                     state.elections.campaign(transfer=True)
 
     def propose(self, data: bytes, otherwise: bytes | None = None) -> int:
-        """Propose; returns the number by which `Ready.committed` (origin: this node) will name it.
+        """Propose a command. Return its number, which `Ready.committed` (origin: this node) repeats.
 
-        It is sent again, also to later leaders, until it is applied. With `otherwise` it is a
-        leader's decision: once this node does not lead any more, that is proposed in its place. Raises
-        NotLeader when nobody is known to lead, Busy when too many are on their way.
+        The node resends the proposal, also to later leaders, until it is applied. A proposal with `otherwise`
+        is a leader's decision: `otherwise` replaces it once this node no longer leads. Raises NotLeader when
+        no leader is known, and Busy when too many proposals are in flight.
         """
         return self.state.proposals.propose(data, otherwise)
 
     def propose_members(self, *, add: str | None = None, remove: str | None = None) -> int:
-        """Leader only: let a node join (as a learner, then as a voter by itself) or leave; returns the
-        index of the change. Raises NotLeader, ChangePending, or ValueError for what makes no sense."""
+        """Add a node (as a learner, which becomes a voter by itself) or remove one; return the index of the
+        change.
+
+        Only the leader may do this. Raises NotLeader, ChangePending, or ValueError for an invalid change.
+        """
         return self.state.membership.propose(add, remove)
 
     def campaign(self) -> None:
-        """Stand for election now instead of after a silence."""
+        """Stand for election now, without waiting for the election timeout."""
         self.state.elections.stand()
 
     def transfer_leadership(self, to: str) -> None:
-        """Leader only: hand over to a voter as soon as it has everything; given up after an election
-        timeout. Proposals wait meanwhile."""
+        """Transfer leadership to a voter as soon as its log is complete. Only the leader may do this.
+
+        The transfer is abandoned after an election timeout. Proposals are refused meanwhile.
+        """
         if not self.state.leading:
             raise NotLeader(self.state.leader)
         self.state.replication.hand_over(to)
 
     def set_reachable(self, names: frozenset[str]) -> None:
-        """What the failure detector thinks now."""
+        """Take over the failure detector's current verdict."""
         state = self.state
         before, state.reachable = state.reachable, names
         if state.leading:
@@ -251,27 +261,30 @@ class Consensus:
 
     @property
     def durable_state(self) -> DurableState:
-        """What this node states of its disk when a link comes up."""
+        """Durable state that this node states when a link comes up."""
         return self.state.durable_states.own
 
     def peer_linked(self, statement: DurableState) -> DurableState | None:
-        """A link is up, with the peer's statement. Returns what this node remembers of it if the peer's disk
-        went back: the peer must be told (`state_lost`) before anything else."""
-        found = self.state.durable_states.linked(statement)
-        if found is not None and self.state.leading:
+        """Record the durable state that a peer states on a new link.
+
+        Returns the stored state if the peer's disk went back: the node must send it to the peer
+        (`state_lost`) before anything else.
+        """
+        remembered = self.state.durable_states.linked(statement)
+        if remembered is not None and self.state.leading:
             self.state.replication.presence_changed(frozenset())
-        return found
+        return remembered
 
     def peer_stated(self, statement: DurableState) -> None:
-        """A peer states how far its disk is by now."""
+        """Record a later durable state of a peer."""
         self.state.durable_states.stated(statement)
 
     def state_lost(self, remembered: DurableState) -> dict[int, int]:
-        """A peer remembers more of this node's disk than is on it. Returns new numbers of proposals."""
+        """Accept a peer's report of a later state of this node's disk. Return new numbers of proposals."""
         return self.state.durable_states.lost(remembered)
 
     def set_unmet(self, unmet: bool) -> None:
-        """Whether this node has just started and lacks a link to a voter: until then it does not vote."""
+        """Set whether this node lacks a link to a voter since its start. It does not vote until then."""
         self.state.durable_states.unmet = unmet
 
     @property
@@ -280,11 +293,12 @@ class Consensus:
         return frozenset(self.state.durable_states.behind)
 
     def set_rule(self, rule: QuorumRule) -> None:
-        """Another quorum rule, from the next election on."""
+        """Replace the quorum rule, from the next election on."""
         self.state.rule = rule
 
     def ready(self) -> Ready:
-        """What is to be done now, in the order of its fields. `advance()` must follow when it is done."""
+        """Return the work that is due, in the order of its fields. The caller must call `advance()` when it
+        is done."""
         if self._handed_out:
             raise ConsensusError("advance() must follow ready()")
         self._handed_out = True
@@ -308,6 +322,7 @@ class Consensus:
         now, before = self.hard_state(), state.saved
         if now != before:
             ready.hard_state = now
+        # A new commit index alone needs no sync: it only saves time at the next start.
         durable = (now.term, now.vote, now.boots) != (before.term, before.vote, before.boots)
         ready.must_sync = durable or ready.restore or bool(ready.entries)
         self._handed(now)
@@ -328,11 +343,11 @@ class Consensus:
         state.log.handed = state.log.persisting = state.log.last
 
     def hard_state(self) -> HardState:
-        """What this node must remember of itself."""
+        """Return the hard state: what must survive a crash beside the log."""
         return self.state.hard_state()
 
     def advance(self) -> None:
-        """The last Ready is persisted, sent and applied."""
+        """Record that the last Ready is persisted, sent and applied."""
         if not self._handed_out:
             raise ConsensusError("ready() must come before advance()")
         self._handed_out = False
@@ -344,14 +359,15 @@ class Consensus:
 
     def compact(self, index: int, data: bytes) -> None:
         """Replace the log up to `index`, which must be the applied index, by the state after it. The next
-        Ready has the snapshot to persist."""
+        Ready carries the snapshot to persist."""
         snapshot = self._snapshot_at(index, data)
         if snapshot.index > self.state.log.snapshot_index:
             self.state.log.compact(snapshot.index, self.state.settings.trailing_bytes)
             self.state.snapshot = snapshot
 
     def export(self, data: bytes) -> Snapshot:
-        """The same as a value, for a loser's `reset_to`; `data` is the state at `applied_index`."""
+        """Return a snapshot of the applied state for a loser's `reset_to`; `data` is the state at
+        `applied_index`."""
         return self._snapshot_at(self.state.log.applied, data)
 
     def _snapshot_at(self, index: int, data: bytes) -> Snapshot:
@@ -363,13 +379,15 @@ class Consensus:
         return Snapshot(index, log.members_at(index), log.runs_until(index), rows, data, log.cluster)
 
     def reset_to(self, snapshot: Snapshot) -> None:
-        """Give up this node's own history for that of a fork's winner (its `export`). The next Ready
-        restores it. Whatever only this node had must have been set aside before."""
+        """Replace this node's history by that of a fork's winner (its `export`). The next Ready restores it.
+
+        The caller must first set aside whatever only this node has.
+        """
         state = self.state
         state.follow(max(state.term, snapshot.runs[-1].term) + 1, None)
         state.transfer.install(snapshot)
         state.forks.forget()
 
 
-def _tells_history(message: Message) -> bool:
+def _carries_history(message: Message) -> bool:
     return getattr(message, "history", None) is not None

@@ -1,7 +1,7 @@
-"""The log as the core sees it: what is written, what is on disk, what is committed, what is applied.
+"""Raft log in memory: entries written, on disk, committed and applied.
 
-Indexes only meet in one order: snapshot ≤ applied ≤ commit ≤ last, and stable ≤ last. Entries behind the
-snapshot may linger in memory for late followers; `offset` is the index before the first one held.
+Invariants: snapshot ≤ applied ≤ commit ≤ last, and stable ≤ last. Entries older than the snapshot may stay
+in memory for slow followers; `offset` is the index before the first entry in memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mirrormq.consensus.raft_settings import RUNS_MAX
 
 
 class RaftLog:
-    """Entries since the last snapshot, with the runs of all of history."""
+    """Entries since the last snapshot, with the runs of the whole history."""
 
     def __init__(self, snapshot: Snapshot, entries: Sequence[Entry], commit: int) -> None:
         self.restore(snapshot)
@@ -24,7 +24,7 @@ class RaftLog:
         self.commit = max(min(commit, self.last), snapshot.index)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Start over from a snapshot."""
+        """Replace the log by a snapshot."""
         self.snapshot_index = self.offset = self.worth = snapshot.index
         self.cluster = snapshot.cluster
         self.entries: list[Entry] = []
@@ -43,7 +43,7 @@ class RaftLog:
 
     @property
     def members(self) -> Members:
-        """The newest membership in the log, committed or not."""
+        """Newest membership in the log, committed or not."""
         return self._members[-1][1]
 
     @property
@@ -51,7 +51,7 @@ class RaftLog:
         return self._members[-1][0]
 
     def members_at(self, index: int) -> Members:
-        return next(members for at, members in reversed(self._members) if at <= index)
+        return next(members for written, members in reversed(self._members) if written <= index)
 
     def history(self) -> LogHistory:
         return LogHistory(tuple(self.runs), self.last, self.worth)
@@ -60,7 +60,7 @@ class RaftLog:
         return tuple(run for run in self.runs if run.first <= index)
 
     def writer(self, index: int) -> tuple[int, int] | None:
-        """The (term, branch) that wrote an index; None if it is unknown or not there."""
+        """Return the (term, branch) that wrote an index; None if it is unknown or beyond the log."""
         run = run_at(self.runs, index) if NOTHING < index <= self.last else None
         return run.writer if run is not None else None
 
@@ -68,29 +68,29 @@ class RaftLog:
         return self.entries[index - self.offset - 1]
 
     def between(self, after: int, until: int) -> list[Entry]:
-        """The entries from `after` + 1 to `until`."""
+        """Return the entries from `after` + 1 to `until`."""
         return self.entries[after - self.offset : until - self.offset]
 
     def batch(self, after: int, limit_bytes: int) -> tuple[Entry, ...]:
-        """Entries after an index, at least one if there is one, not more than the limit otherwise."""
+        """Return entries after an index up to a size limit, but at least one if one exists."""
         size_bytes = 0
-        found: list[Entry] = []
+        batch: list[Entry] = []
         for position in range(after - self.offset, len(self.entries)):
             entry = self.entries[position]
             size_bytes += entry.size_bytes
-            if found and size_bytes > limit_bytes:
+            if batch and size_bytes > limit_bytes:
                 break
-            found.append(entry)
-        return tuple(found)
+            batch.append(entry)
+        return tuple(batch)
 
     def write(self, term: int, branch: int, payload: Payload) -> Entry:
-        """A leader's own next entry."""
+        """Append the leader's next entry."""
         entry = Entry(self.last + 1, term, branch, payload)
         self.extend([entry])
         return entry
 
     def extend(self, entries: Sequence[Entry]) -> None:
-        """Add entries that follow the last one."""
+        """Append entries that follow the last one."""
         for entry in entries:
             self.entries.append(entry)
             if not self.runs or self.runs[-1].writer != (entry.term, entry.branch):
@@ -107,7 +107,7 @@ class RaftLog:
         return TermRun(entry.term, entry.branch, entry.index, whole)
 
     def truncate(self, index: int) -> None:
-        """Drop the entries after an index. What was committed stays, unless it said nothing."""
+        """Drop the entries after an index. Committed entries stay, unless they have no substance."""
         self.guard(index)
         del self.entries[index - self.offset :]
         while self.runs and self.runs[-1].first > index:
@@ -121,20 +121,23 @@ class RaftLog:
         self.stable = min(self.stable, index)
 
     def guard(self, index: int) -> None:
-        """The last line of defence, should everything before it be wrong: stop rather than forget."""
+        """Stop the node rather than drop committed entries, should an earlier check have failed."""
         lost = any(entry.substantial for entry in self.between(max(index, self.offset), self.commit))
         if lost or index < self.snapshot_index:
-            raise UnsafeTruncation(f"told to drop what follows {index}, but {self.commit} is committed")
+            raise UnsafeTruncation(f"cannot truncate the log after {index}: {self.commit} is committed")
 
     def settled_index(self, index: int) -> int:
-        """The last entry with substance up to an index: a snapshot there equals one at the index, and a
-        tail without substance can still be dropped after it."""
+        """Return the last entry with substance up to an index.
+
+        A snapshot there equals one at the index, and a tail without substance can still be dropped after it.
+        """
         while index > self.snapshot_index and not self.entry(index).substantial:
             index -= 1
         return index
 
     def compact(self, index: int, trailing_bytes: int) -> None:
-        """A snapshot now stands for the entries up to an index; the last few of them linger."""
+        """Replace the entries up to an index by a snapshot; keep the last `trailing_bytes` of them in
+        memory."""
         keep = index
         while keep > self.offset and trailing_bytes > 0:
             trailing_bytes -= self.entry(keep).size_bytes

@@ -1,7 +1,7 @@
-"""Everything that is sent or kept: entries, hard state, snapshots, and the messages between nodes.
+"""Raft data types: entries, hard state, snapshots, and the messages between nodes.
 
-All are tagged arrays, so msgpack keeps them small and a decoder needs no schema beside these classes.
-The sender's name is not in a message: whoever carries it knows from which node's link it came.
+All are tagged arrays, so msgpack keeps them small and a decoder needs no schema beside these classes. A
+message does not carry its sender's name: the receiver knows from which node's link it came.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from mirrormq.consensus.log_history import NOTHING, LogHistory, TermRun
 
 
 class Members(msgspec.Struct, frozen=True, array_like=True):
-    """Who votes, and who only listens until it has caught up. Both sorted."""
+    """Membership: voters, and learners that do not vote until they have caught up. Both sorted."""
 
     voters: tuple[str, ...] = ()
     learners: tuple[str, ...] = ()
@@ -23,11 +23,12 @@ class Members(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Nothing(msgspec.Struct, frozen=True, array_like=True, tag=0):
-    """The first entry of a term: lets the leader commit what earlier terms left."""
+    """First entry of a term. It lets the leader commit the entries of earlier terms."""
 
 
 class Command(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """A proposal. `oldest` is the lowest number its origin may still send: below it all is settled."""
+    """Proposal in the log. `oldest` is the lowest number its origin may still send: lower ones are
+    settled."""
 
     origin: str
     number: int
@@ -36,13 +37,13 @@ class Command(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
 
 class ChangeMembers(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """From this entry on (committed or not), these are the members."""
+    """Membership change, in effect from this entry on, committed or not."""
 
     members: Members
 
 
 class Branch(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """The first entry of a term that opens a branch; it parts from `parent` after `base`."""
+    """First entry of a term that opens a branch, which diverges from `parent` after `base`."""
 
     branch: int
     parent: int
@@ -54,7 +55,7 @@ Payload = Nothing | Command | ChangeMembers | Branch
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """One place in the log and what its leader wrote there."""
+    """Log entry: an index, and what the leader of (term, branch) wrote there."""
 
     index: int
     term: int
@@ -67,12 +68,12 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def size_bytes(self) -> int:
-        """About what it takes in a message."""
+        """Approximate size in a message."""
         return ENTRY_BYTES + (len(self.payload.data) if isinstance(self.payload, Command) else 0)
 
 
 ENTRY_BYTES = 64
-"""What an entry costs beside its data: numbers, a node's name, tags."""
+"""Overhead of an entry beside its data, in bytes: numbers, a node's name, tags."""
 
 
 class DurableState(msgspec.Struct, frozen=True, array_like=True, tag="durable-state"):
@@ -80,17 +81,20 @@ class DurableState(msgspec.Struct, frozen=True, array_like=True, tag="durable-st
 
     name: str
     boots: int
-    """How often it has started."""
+    """Number of starts of the node."""
     start: int
-    """Drawn for this start."""
+    """Random number drawn for this start."""
     term: int
     last: tuple[int, int]
-    """Term and index of its last entry on disk."""
+    """Term and index of the last entry on disk."""
 
 
 class HardState(msgspec.Struct, frozen=True, array_like=True):
-    """What a node must remember of itself. `boots` keeps its proposal numbers apart from those of
-    its former incarnations; `commit` only saves time at the next start."""
+    """State that a node must keep across crashes beside its log.
+
+    `boots` separates its proposal numbers from those of its earlier incarnations. `commit` only saves time at
+    the next start.
+    """
 
     term: int = 0
     vote: str | None = None
@@ -101,7 +105,7 @@ class HardState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Applied(msgspec.Struct, frozen=True, array_like=True):
-    """Which proposals of one origin were applied: all below `floor` are settled, and these above it."""
+    """Applied proposals of one origin: all below `floor` are settled, and `numbers` above it."""
 
     origin: str
     floor: int
@@ -110,7 +114,7 @@ class Applied(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, array_like=True):
-    """The state after the entry at `index`, in place of the entries up to it."""
+    """State after the entry at `index`, in place of the entries up to it."""
 
     index: int = NOTHING
     members: Members = Members()
@@ -118,11 +122,11 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     applied: tuple[Applied, ...] = ()
     state: bytes = b""
     cluster: int = 0
-    """What the cluster was founded as; 0 before a joining node has heard."""
+    """Cluster id given at bootstrap; 0 before a joining node has learned it."""
 
 
 class Committed(msgspec.Struct, frozen=True):
-    """A proposal to apply, once. (origin, number) is what `propose` returned on the origin."""
+    """Proposal to apply, once. (origin, number) is what `propose` returned on the origin."""
 
     index: int
     origin: str
@@ -131,14 +135,14 @@ class Committed(msgspec.Struct, frozen=True):
 
 
 class PreVote(msgspec.Struct, frozen=True, array_like=True, tag=0):
-    """Would you vote for me in this term, which I have not entered?"""
+    """Pre-vote request for `term`, which the sender has not entered."""
 
     term: int
     history: LogHistory
 
 
 class Vote(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """Vote for me. With `transfer` the leader itself asked me to stand."""
+    """Vote request. `transfer` is set if the leader requested the election (`StandNow`)."""
 
     term: int
     history: LogHistory
@@ -146,7 +150,7 @@ class Vote(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
 
 class VoteReply(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """Answers both; a granted PreVote is answered with the term it asked about."""
+    """Reply to PreVote and Vote. A granted PreVote returns the term of the request."""
 
     term: int
     granted: bool
@@ -155,9 +159,9 @@ class VoteReply(msgspec.Struct, frozen=True, array_like=True, tag=2):
 
 
 class Append(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """Entries after `previous`, which (term, branch) wrote; without entries, a sign of life.
+    """Entries after `previous`, which (term, branch) wrote. Without entries, a heartbeat.
 
-    `history` is there until the follower has confirmed that its log agrees.
+    `history` is present until the follower has confirmed that its log agrees.
     """
 
     term: int
@@ -170,8 +174,8 @@ class Append(msgspec.Struct, frozen=True, array_like=True, tag=3):
 
 
 class AppendReply(msgspec.Struct, frozen=True, array_like=True, tag=4):
-    """`index` is the last entry that agrees, or the `previous` that was refused. A refusal, and the
-    answer to a history, come with the follower's own."""
+    """Reply to Append. `index` is the last entry that agrees, or the `previous` that was refused. A refusal,
+    and the reply to a history, carry the follower's history."""
 
     term: int
     accepted: bool
@@ -191,7 +195,7 @@ class Chunk(msgspec.Struct, frozen=True, array_like=True, tag=5):
 
 
 class ChunkReply(msgspec.Struct, frozen=True, array_like=True, tag=6):
-    """The part that is wanted next."""
+    """Request for the next part of a snapshot."""
 
     term: int
     index: int
@@ -199,13 +203,13 @@ class ChunkReply(msgspec.Struct, frozen=True, array_like=True, tag=6):
 
 
 class StandNow(msgspec.Struct, frozen=True, array_like=True, tag=7):
-    """The leader hands over: stand for election at once."""
+    """Leadership transfer: the receiver must stand for election at once."""
 
     term: int
 
 
 class Forward(msgspec.Struct, frozen=True, array_like=True, tag=8):
-    """A proposal of the sender, for the leader to append."""
+    """Proposal of the sender, for the leader to append."""
 
     number: int
     oldest: int

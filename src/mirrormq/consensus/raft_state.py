@@ -1,7 +1,7 @@
-"""What the parts of one node share: its term, vote, role, log, and what it wants to say.
+"""Shared state of one Raft node: term, vote, role, log and outgoing messages.
 
-The parts (elections, replication, …) hold this object and reach each other through it. Everything that
-changes a term or a role is a method here, so there is one place to look for it.
+The parts (elections, replication, …) hold this object and reach each other through it. Only methods of this
+class change a term or a role.
 """
 
 from __future__ import annotations
@@ -27,21 +27,19 @@ if TYPE_CHECKING:
     from mirrormq.consensus.snapshot_transfer import SnapshotTransfer
 
 Choose = Callable[[int], int]
-"""`choose(n)` gives a number from 0 to n - 1. All randomness of a node comes from here."""
+"""Random source: `choose(n)` returns a number from 0 to n - 1. All randomness of a node comes from it."""
 
 
 class RaftRole(Enum):
-    """What a node is doing in its term."""
+    """Role of a node in its term."""
 
     FOLLOWER = "follower"
-    PRECANDIDATE = "asking whether it is worth standing"
+    PRECANDIDATE = "pre-candidate"
     CANDIDATE = "candidate"
     LEADER = "leader"
 
 
 class RaftState:
-    """One node's shared state."""
-
     elections: Elections
     forks: Forks
     membership: Membership
@@ -65,12 +63,13 @@ class RaftState:
         self.role = RaftRole.FOLLOWER
         self.leader: str | None = None
         self.reachable: frozenset[str] | None = None
-        """None until the failure detector has spoken: everybody is given the benefit of the doubt."""
+        """Nodes that the failure detector reports as reachable. None before its first report: all count as
+        reachable."""
         self.outbox: list[tuple[str, Message]] = []
         self.saved = stored.hard_state
-        """The hard state that was last handed out to be persisted."""
+        """Hard state that was last handed out to be persisted."""
         self.snapshot: Snapshot | None = None
-        """A snapshot that is still to be handed out to be persisted."""
+        """Snapshot that is still to be handed out to be persisted."""
         self.restoring = False
         self.durable_states = DurableStates(self)
 
@@ -88,7 +87,7 @@ class RaftState:
 
     @property
     def present(self) -> frozenset[str]:
-        """Voters that can be reached, share our history, and have not forgotten what they promised."""
+        """Voters that are reachable, not forked, and whose disks did not go back."""
         return self._linked - self.durable_states.behind
 
     @property
@@ -98,15 +97,18 @@ class RaftState:
 
     @property
     def electorate(self) -> frozenset[str]:
-        """Voters of which a majority elects, as the rule says. One of two is enough if the disk of the other
-        went back: both had to agree on every committed entry, so this node has them all."""
+        """Voters of which a majority elects, by the quorum rule.
+
+        In a pair, this node alone is enough if the other's disk went back. Both had to agree on every
+        committed entry, so this node has them all.
+        """
         if len(self.voters) == PAIR and self.voters - {self.name} <= self.durable_states.behind:
             return frozenset({self.name})
         return self.rule.electorate(self.voters, self.present, self.name)
 
     @property
     def may_go_on(self) -> bool:
-        """Does the rule let this node be one of those who decide?"""
+        """Whether the quorum rule lets this node stand or lead."""
         return self.rule.may_go_on(self.voters, self._linked, self.name)
 
     @property
@@ -118,16 +120,16 @@ class RaftState:
         return HardState(self.term, self.vote, self.boots, self.log.commit, peers)
 
     def send(self, to: str, message: Message) -> None:
-        """Send after what is to be persisted now has been persisted."""
+        """Queue a message. It leaves after the current Ready has been persisted."""
         self.outbox.append((to, message))
 
     def enter(self, term: int) -> None:
-        """A higher term begins, with a vote to give."""
+        """Enter a higher term, without a vote."""
         if term > self.term:
             self.term, self.vote = term, None
 
     def follow(self, term: int, leader: str | None) -> None:
-        """Become a follower (of nobody, if no leader is known)."""
+        """Become a follower (without a leader, if `leader` is None)."""
         deposed = self.leading and leader is None and term > self.term
         self.enter(term)
         if self.leading:

@@ -1,14 +1,14 @@
-"""What a node keeps across crashes, as an interface, and an implementation in memory.
+"""Durable storage of a Raft node, as an interface, and an implementation in memory.
 
-The core reads `load()` once when it is made, and `snapshot()` when a follower needs it. Writing is the
-runtime's part: it hands each Ready to `save` before it sends that Ready's messages. Duties of a Storage:
+The core reads `load()` once when it is created, and `snapshot()` when a follower needs it. The runtime
+writes: it passes each Ready to `save` before it sends that Ready's messages. Duties of a RaftStorage:
 
-1.  `save` is in order: the snapshot, then the hard state, then the entries, one after the other. A crash
-    in the middle leaves a prefix of that.
+1.  `save` writes in order: the snapshot, then the hard state, then the entries one by one. A crash in the
+    middle leaves a prefix of that order.
 2.  After `save` of a Ready with `must_sync`, all of it survives any crash.
 3.  An entry replaces everything from its index on. A snapshot replaces the entries up to its index;
     with `restore` it replaces the whole log.
-4.  A snapshot is all there or not there at all, and the entries it replaces go after it is there.
+4.  A snapshot is stored atomically, and the entries it replaces are deleted after it is complete.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mirrormq.consensus.ready import Ready
 
 
 class StoredLog(msgspec.Struct):
-    """What a starting node finds."""
+    """Durable state that a starting node loads."""
 
     hard_state: HardState
     snapshot: Snapshot
@@ -32,7 +32,7 @@ class StoredLog(msgspec.Struct):
 
 
 class RaftStorage(Protocol):
-    """Duties: the module's text."""
+    """Durable storage of a Raft node. The module docstring lists its duties."""
 
     def load(self) -> StoredLog: ...
     def snapshot(self) -> Snapshot: ...
@@ -40,7 +40,7 @@ class RaftStorage(Protocol):
 
 
 class MemoryLog:
-    """A Storage that lasts as long as the object: for tests, and for nodes without a disk."""
+    """Storage that lasts as long as the object: for tests, and for nodes without a disk."""
 
     def __init__(self, snapshot: Snapshot | None = None) -> None:
         self.hard_state = HardState()
@@ -67,10 +67,11 @@ class MemoryLog:
 
 
 def founded(voters: Iterable[str], cluster: int = 0, state: bytes = b"") -> Snapshot:
-    """What the first nodes of a cluster start from. A node that joins later starts from `Snapshot()`.
+    """Return the initial snapshot of a cluster's first nodes. A node that joins later starts from
+    `Snapshot()`.
 
-    All founders must be given the same. `cluster` is the first branch: with a number of its own, a
-    cluster never takes another one's nodes for a part of itself.
+    All founding nodes must receive the same arguments. `cluster` is the first branch: a distinct number keeps
+    a cluster from accepting the nodes of another one.
     """
     members = Members(voters=tuple(sorted(voters)))
     return Snapshot(0, members, (TermRun(0, cluster, 0, True),), (), state, cluster)
@@ -86,7 +87,7 @@ def encode_message(message: Message) -> bytes:
 
 
 def decode_message(data: bytes) -> Message:
-    """Raises msgspec.DecodeError (or its ValidationError) for anything else than a message."""
+    """Decode a message. Raises msgspec.DecodeError (or its ValidationError) for any other data."""
     return _decoder.decode(data)
 
 

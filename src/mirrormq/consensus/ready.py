@@ -1,4 +1,4 @@
-"""What a node wants done next: the batch that `Consensus.ready()` hands out."""
+"""Ready: the batch of work that `Consensus.ready()` hands to the runtime."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from mirrormq.consensus.raft_messages import Branch, Committed, Entry, HardState
 
 
 class Forked(msgspec.Struct, frozen=True):
-    """A peer and this node both did something after `common` that the other lacks.
+    """Fork between this node and a peer: after `common`, each has changes that the other lacks.
 
-    `since` is the last index with substance on this side, `peer_since` on the other. Nothing is exchanged
-    with that peer until one of the two calls `reset_to` with a snapshot of the other.
+    `since` is the last index with substance on this side, `peer_since` on the other. The two exchange nothing
+    until one of them calls `reset_to` with a snapshot of the other.
     """
 
     peer: str
@@ -23,30 +23,31 @@ class Forked(msgspec.Struct, frozen=True):
 
 
 class Ready(msgspec.Struct):
-    """To be done in this order: persist, send, restore, apply; then `advance()`."""
+    """Work to do in this order: persist, send, restore, apply; then `advance()`."""
 
     snapshot: Snapshot | None = None
-    """Persist first. It replaces entries up to its index; with `restore`, the whole log."""
+    """Persist first. Replaces entries up to its index; with `restore`, the whole log."""
     restore: bool = False
-    """The state machine starts over from `snapshot.state`."""
+    """Restart the state machine from `snapshot.state`."""
     hard_state: HardState | None = None
     """Persist second."""
     entries: list[Entry] = msgspec.field(default_factory=list)
     """Persist third. The first one replaces everything from its index on."""
     must_sync: bool = False
-    """The above must survive a crash before anything below is done."""
+    """Fields above must survive a crash before the fields below are processed."""
     messages: list[tuple[str, Message]] = msgspec.field(default_factory=list)
-    """Send, to the node named. Losing, delaying and doubling them is allowed."""
+    """Send to the named nodes. The network may lose, delay and duplicate messages."""
     committed: list[Committed] = msgspec.field(default_factory=list)
-    """Apply, in order. Duplicates have been taken out."""
+    """Apply in order. Duplicates have been removed."""
     settled: list[int] = msgspec.field(default_factory=list)
-    """This node's own proposals whose effect is in the restored snapshot: they will not come as entries."""
+    """Proposals of this node whose effect is in the restored snapshot. They will not appear in
+    `committed`."""
     members: Members | None = None
-    """The committed membership, if it has changed."""
+    """Committed membership, if it has changed."""
     forks: list[Forked] = msgspec.field(default_factory=list)
-    """Newly found forks, or known ones that have changed."""
+    """New forks, or known ones that have changed."""
     healed: list[str] = msgspec.field(default_factory=list)
-    """Peers that were forked and are not any more."""
+    """Peers that are no longer forked."""
 
     @property
     def empty(self) -> bool:
@@ -54,7 +55,8 @@ class Ready(msgspec.Struct):
 
     @property
     def parts(self) -> bool:
-        """Whether what comes now was begun by fewer than a majority: others may go on beside them."""
+        """Whether `entries` open a branch of a minority. The other side of a partition may then continue,
+        too."""
         return any(isinstance(entry.payload, Branch) and not entry.payload.whole for entry in self.entries)
 
 

@@ -1,1 +1,1 @@
-"""What every node knows: vhosts, users, exchanges, queues, bindings, policies, parameters."""
+"""Cluster metadata: vhosts, users, exchanges, queues, bindings, policies, parameters."""

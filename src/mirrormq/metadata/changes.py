@@ -1,4 +1,4 @@
-"""What a command changed, told to whoever keeps live objects in step with the metadata.
+"""Change events: what a command changed, for listeners that keep live objects in step with the metadata.
 
 match change:
     case Put(Queue() as queue, None): ...      # a new queue
@@ -14,14 +14,14 @@ from mirrormq.metadata.records import Record
 
 
 class Put(NamedTuple):
-    """A record is there now; `before` is what it replaced."""
+    """Record that was created or replaced; `before` is its previous version."""
 
     record: Record
     before: Record | None
 
 
 class Deleted(NamedTuple):
-    """A record is gone."""
+    """Record that was deleted."""
 
     record: Record
 

@@ -1,4 +1,4 @@
-"""What a vhost is born with: the exchanges that every AMQP client may count on."""
+"""Predeclared exchanges of a vhost, which every AMQP client may rely on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PREDECLARED = (
 
 
 def predeclared_exchanges(vhost: str) -> list[Exchange]:
-    """The exchanges of a new vhost, as RabbitMQ declares them: durable, never auto-deleted."""
-    found = [Exchange(vhost=vhost, name=name, kind=kind) for name, kind in _PREDECLARED]
-    found.append(Exchange(vhost=vhost, name=TRACE_EXCHANGE, kind="topic", internal=True))
-    return found
+    """Return the exchanges of a new vhost, as RabbitMQ declares them: durable, never auto-deleted."""
+    exchanges = [Exchange(vhost=vhost, name=name, kind=kind) for name, kind in _PREDECLARED]
+    exchanges.append(Exchange(vhost=vhost, name=TRACE_EXCHANGE, kind="topic", internal=True))
+    return exchanges

@@ -1,4 +1,4 @@
-"""Which commands a restart would undo anyway: a node on its own need not force them to disk."""
+"""Durability of commands. A single node need not force a command to disk that a restart undoes anyway."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mirrormq.ranges.range_protocol import RUNNING
 
 
 def outlives_restart(state: MetadataState, command: c.Command) -> bool:
-    """Does the command change anything that a restart leaves, as far as the present state tells?"""
+    """Tell whether the command changes anything that survives a restart, judged by the present state."""
     match command:
         case c.PutQueue():
             return command.record.survives_restart
@@ -30,7 +30,7 @@ def outlives_restart(state: MetadataState, command: c.Command) -> bool:
         case c.DropTransient():
             return False
         case c.PutJob():
-            # A restart would not undo it. But a job that runs will soon say more.
+            # A restart does not undo it, but a running job soon reports again, so no sync is needed.
             return command.record.state != RUNNING
     return True
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 LINE_WIDTH = 80
-"""Where Erlang's ~p starts a new line."""
+"""Column at which Erlang's ~p starts a new line."""
 
 _PRINTABLE = frozenset(range(32, 127)) | frozenset(range(160, 256)) | frozenset(b"\t\n\r\v\b\f\x1b")
-"""Octets that Erlang takes for Latin-1 text; a binary with any other is shown as numbers."""
+"""Octets that Erlang treats as Latin-1 text. A binary with any other octet is shown as numbers."""
 
 _ESCAPES = {
     ord("\n"): "\\n",
@@ -25,7 +25,7 @@ _ESCAPES = {
 
 
 def term(value: Any) -> str:
-    """A JSON value (or octets) the way Erlang's ~p prints it on one line."""
+    """Format a JSON value (or octets) as Erlang's ~p prints it on one line."""
     match value:
         case None:
             return "null"
@@ -49,7 +49,8 @@ def term(value: Any) -> str:
 
 
 def properties(settings: dict[str, Any]) -> str:
-    """A dictionary as Erlang's list of pairs, broken after each pair if it is too long for a line."""
+    """Format a dictionary as Erlang's list of pairs, with a line break after each pair if it exceeds one
+    line."""
     pairs = [f"{{{term(key)},{term(settings[key])}}}" for key in sorted(settings)]
     line = "[" + ",".join(pairs) + "]"
     return line if len(line) <= LINE_WIDTH else "[" + ",\n ".join(pairs) + "]"
@@ -64,7 +65,7 @@ def _binary(raw: bytes) -> str:
 
 
 def _quoted(octets: Iterable[int]) -> str:
-    """Erlang prints octets; whoever reads its answer reads UTF-8."""
+    """Quote octets as Erlang does, and decode the result as UTF-8, which clients expect."""
     text = '"' + "".join(_ESCAPES.get(octet, chr(octet)) for octet in octets) + '"'
     return text.encode("latin-1").decode("utf-8", "replace")
 

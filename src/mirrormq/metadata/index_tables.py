@@ -1,4 +1,4 @@
-"""Which table of the state holds which records, in the order in which they depend on each other."""
+"""Tables of the metadata state by record type, in the order in which records depend on each other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ IN_VHOST = (
 
 
 def drop_from_index(index: dict[Any, Any], key: Any, member: Any) -> None:
-    """Take a member out of an index, and its key with the last one."""
+    """Remove a member from an index, and its key with the last member."""
     del index[key][member]
     if not index[key]:
         del index[key]

@@ -1,4 +1,4 @@
-"""What commands about jobs do to the state: the last word of each, of the last few in each vhost."""
+"""Job commands: keep the last report of each job, of the most recent jobs in each vhost."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def put_job(state: MetadataState, command: c.PutJob) -> None:
-    """A job speaks. If it is one too many, the one that has been silent for longest is forgotten."""
+    """Store a job's report. Forget the job with the oldest report if the vhost has too many."""
     job = command.record
     if job.vhost not in state.vhosts:
         return
     before = state.jobs.get(job.key)
-    goes_on = before is not None and before.state == RUNNING
-    started_ms = before.started_ms if before is not None and goes_on else job.reported_ms
+    still_running = before is not None and before.state == RUNNING
+    started_ms = before.started_ms if before is not None and still_running else job.reported_ms
     if before is None:
         others = [other for other in state.jobs.values() if other.vhost == job.vhost]
         if len(others) >= range_limits.JOBS_PER_VHOST_MAX:
@@ -30,6 +30,5 @@ def put_job(state: MetadataState, command: c.PutJob) -> None:
 
 
 def delete_job(state: MetadataState, command: c.DeleteJob) -> None:
-    """A job is forgotten."""
     if job := state.jobs.get((command.vhost, command.name)):
         state.remove(job)

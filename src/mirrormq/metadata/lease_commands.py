@@ -1,14 +1,15 @@
-"""What commands about leases do to the state.
+"""Lease commands: how leases change the metadata state.
 
-A lease's record is what makes it last: it is on every node, and in one order with who is master. Four rules:
+The record of a lease makes it durable: every node has it, in one order with the changes of master. Four
+rules:
 
-1.  Messages belong to a lease once `TakeMessages` is applied, and not before; a master that has lost its
-    place, or its memory, can have set nothing aside.
-2.  A take has a number that grows, so asking for it once more finds it here.
-3.  What is settled stays in the record until the queue is rid of it for good. A master that dies in between
-    leaves it to the next one to do; else it would come back to life.
-4.  A lease that is given up goes, unless 3 needs it. Then it is kept, without its takes. One that held
-    messages is kept too, so that a client that settles them learns that they went back to the queue.
+1.  Messages belong to a lease once `TakeMessages` is applied, and not before. A master that has lost its
+    role or its memory has therefore reserved nothing.
+2.  Numbers of takes grow, so a repeated request for a take finds it in the record.
+3.  Settled messages stay in the record until the queue has removed them for good. If the master fails in
+    between, the next master removes them; otherwise they would be delivered again.
+4.  A lease that ends is deleted, unless rule 3 needs it. Then the record stays, without its takes. A lease
+    that held messages stays, too, so that a client that settles them learns of their return to the queue.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
 
 
 def take_messages(state: MetadataState, command: c.TakeMessages) -> None:
-    """A lease takes messages."""
+    """Add a take to a lease, and create the lease if needed."""
     key = state.queue_keys.get(command.queue_id)
     if key is None:
         return
+    # Only the current master in its current incarnation has reserved the messages (rule 1).
     ring, node = state.queues[key].ring, state.nodes.get(command.node)
     if (ring.epoch, ring.master) != (command.epoch, command.node) or state.queues[key].waits_for:
         return
@@ -53,7 +55,7 @@ def take_messages(state: MetadataState, command: c.TakeMessages) -> None:
 
 
 def settle_lease(state: MetadataState, command: c.SettleLease) -> None:
-    """A lease is done with some of its messages."""
+    """Move messages of a lease's takes to its settled ones."""
     lease = state.leases.get((command.queue_id, command.lease))
     if lease is None:
         return
@@ -71,7 +73,7 @@ def settle_lease(state: MetadataState, command: c.SettleLease) -> None:
 
 
 def forget_settled(state: MetadataState, command: c.ForgetSettled) -> None:
-    """The queue is rid of what was settled."""
+    """Drop settled messages that the queue has removed."""
     lease = state.leases.get((command.queue_id, command.lease))
     if lease is None:
         return
@@ -83,7 +85,7 @@ def forget_settled(state: MetadataState, command: c.ForgetSettled) -> None:
 
 
 def end_lease(state: MetadataState, command: c.EndLease) -> None:
-    """A lease is given up."""
+    """End a lease. A stale command, for another take than the last, changes nothing."""
     lease = state.leases.get((command.queue_id, command.lease))
     if lease is None or command.number not in (-1, lease.number):
         return
@@ -99,17 +101,18 @@ def end_lease(state: MetadataState, command: c.EndLease) -> None:
 
 
 def _forget_ended(state: MetadataState, queue_id: int) -> None:
-    """Forget the oldest leases of a queue that are kept only to tell their clients, if there are too many."""
-    ended = [each for each in state.leases_of(queue_id) if each.ended and not each.settled]
-    for each in ended[: -range_limits.ENDED_LEASES_PER_QUEUE_MAX]:
-        state.remove(each)
+    """Forget the oldest ended leases of a queue that are kept only for their clients, if there are too
+    many."""
+    ended = [lease for lease in state.leases_of(queue_id) if lease.ended and not lease.settled]
+    for lease in ended[: -range_limits.ENDED_LEASES_PER_QUEUE_MAX]:
+        state.remove(lease)
 
 
 def held_by(lease: Lease) -> list[Span]:
-    """The numbers that a lease holds."""
-    return joined([one for take in lease.takes for one in unpack(take.spans)])
+    """Return the spans of sequences that a lease holds."""
+    return joined([span for take in lease.takes for span in unpack(take.spans)])
 
 
 def spans_held(lease: Lease) -> int:
-    """How many stretches its record has."""
+    """Return the number of spans in a lease's record."""
     return sum([len(take.spans) for take in lease.takes]) // PAIR.size

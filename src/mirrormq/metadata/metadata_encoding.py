@@ -1,10 +1,9 @@
-"""Msgpack for metadata, in which names may be any bytes.
+"""Msgpack encoding of metadata in which names may be any bytes.
 
-Names come off the wire decoded with `surrogateescape`, so a name that is not UTF-8 holds lone
-surrogates, and msgpack strings must be UTF-8. Such names are rare and must survive all the same.
-An entry that holds one is written in a second form: a leading octet that msgpack never uses, and
-every string in it spelt as the Latin-1 reading of its bytes, which is always encodable and goes
-back without loss.
+Names come off the wire decoded with `surrogateescape`, so a name that is not UTF-8 holds lone surrogates,
+and msgpack strings must be UTF-8. Such names are rare, but the log must keep them. An entry that holds one
+is written in a second form: a leading octet that msgpack never uses, and every string as the Latin-1
+reading of its bytes. That reading is always encodable and converts back without loss.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _encoder = msgspec.msgpack.Encoder(order="deterministic")
 
 
 def encode(value: object) -> bytes:
-    """Any record, command or container of them."""
+    """Encode a record, a command or a container of them."""
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:
@@ -31,7 +30,7 @@ def encode(value: object) -> bytes:
 
 
 def decode(raw: bytes, decoder: msgspec.msgpack.Decoder[T], kind: Any) -> T:
-    """What `encode` made; `decoder` must decode `kind`."""
+    """Decode the result of `encode`; `decoder` must decode `kind`."""
     if raw[:1] != ESCAPED:
         return decoder.decode(raw)
     plain = _respell(msgspec.msgpack.decode(raw[1:]), escape=False)

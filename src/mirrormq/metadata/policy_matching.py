@@ -1,10 +1,10 @@
-"""Which policy governs a queue or an exchange, and what its settings come to.
+"""Policy matching: which policy governs a queue or an exchange, and its effective settings.
 
-At most one policy and one operator policy apply to a name: those of the highest priority (of equal
-ones, the first by name; RabbitMQ leaves that open). The operator policy adds its limits to the
-policy's; where both set one, the smaller counts. The result meets the arguments the client
-declared with: of limits again the smaller counts, so no client escapes an operator's; everything
-else the client said itself stands.
+At most one policy and one operator policy apply to a name: those with the highest priority. (Of equal
+priorities, the first by name applies; RabbitMQ leaves that open.) The operator policy adds its limits to
+the policy's; where both set one, the smaller applies. The result is merged with the arguments of the
+client's declaration. Of limits again the smaller applies, so no client escapes an operator's limit. All
+other arguments of the client override the policy.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ __all__ = [
 Kind = Literal["queues", "exchanges"]
 
 ANSWERS_CACHED_MAX = 65_536
-"""Remembered answers; all are forgotten when there are more. Six times the queues we test with."""
+"""Bound of the cache of effective policies, which is cleared when full. Six times the queues we test with."""
 
 _APPLIES = {
     "queues": frozenset({"queues", "all", "classic_queues"}),
     "exchanges": frozenset({"exchanges", "all"}),
 }
-"""classic_queues: written by later RabbitMQs into definitions; all our queues are classic."""
+"""Values of `apply_to` per kind. Later RabbitMQs write classic_queues into definitions; all our queues are
+classic."""
 
 SMALLER_COUNTS = frozenset(
     {
@@ -60,19 +61,19 @@ SMALLER_COUNTS = frozenset(
 
 
 class EffectivePolicy(NamedTuple):
-    """What policies say about one queue or exchange."""
+    """Effective policy of one queue or exchange."""
 
     policy: str | None
     operator_policy: str | None
     definition: dict[str, Any]
-    """The merged settings. Shared: not to be changed."""
+    """Merged settings. Shared: must not be changed."""
 
 
 NO_POLICY = EffectivePolicy(None, None, {})
 
 
 class PolicyMatcher:
-    """Answers from one State, remembered until its policies change."""
+    """Cache of the effective policies of one state, valid until its policies change."""
 
     def __init__(self, state: MetadataState) -> None:
         self._state = state
@@ -82,7 +83,7 @@ class PolicyMatcher:
         self._operator_policies: dict[str, list[OperatorPolicy]] = {}
 
     def effective(self, vhost: str, name: str, kind: Kind) -> EffectivePolicy:
-        """The policies in force for a queue or an exchange, merged."""
+        """Return the merged policies in force for a queue or an exchange."""
         if self._version != self._state.policy_version:
             self._begin_version()
         key = (vhost, name, kind)
@@ -103,7 +104,7 @@ class PolicyMatcher:
 
 
 def merge(policy: Policy | None, operator_policy: OperatorPolicy | None) -> EffectivePolicy:
-    """A policy under the caps of an operator policy."""
+    """Merge a policy with the limits of an operator policy."""
     if policy is None and operator_policy is None:
         return NO_POLICY
     definition = dict(policy.definition) if policy else {}
@@ -115,7 +116,7 @@ def merge(policy: Policy | None, operator_policy: OperatorPolicy | None) -> Effe
 
 
 def governs(policy: Policy | OperatorPolicy, others: Iterable[Any], name: str, kind: Kind) -> bool:
-    """Would this policy be the one in force, beside others of its kind and vhost?"""
+    """Tell whether this policy would be in force, beside other policies of its kind and vhost."""
     ranked = sorted([policy, *others], key=_rank)
     return _first_match(ranked, name, kind) is policy
 
@@ -123,7 +124,7 @@ def governs(policy: Policy | OperatorPolicy, others: Iterable[Any], name: str, k
 def overruled(
     policy: Policy, others: Iterable[Policy], queues: Iterable[str]
 ) -> Iterator[tuple[str, Policy]]:
-    """Queues that the policy matches and another policy governs, each with that one."""
+    """Yield each queue that the policy matches and another policy governs, with that other policy."""
     ranked = sorted([policy, *others], key=_rank)
     for name in queues:
         winner = _first_match(ranked, name, "queues")
@@ -132,10 +133,10 @@ def overruled(
 
 
 def effective_arguments(arguments: Mapping[str, Field], policy: EffectivePolicy) -> dict[str, Any]:
-    """A queue's settings, named as in policies ("max-length"), strings as str.
+    """Return a queue's settings, named as in policies ("max-length"), strings as str.
 
-    Holds all keys of the policy and all that an `x-` argument can set, x-max-priority and the
-    like included (as "max-priority").
+    The result holds all keys of the policy and all that an `x-` argument can set, including x-max-priority
+    and similar ones (as "max-priority").
     """
     settings = dict(policy.definition)
     for name, field in arguments.items():

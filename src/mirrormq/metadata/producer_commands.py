@@ -1,8 +1,8 @@
-"""Batches of producers: the contents that each producer has published for its last batch.
+"""Producer commands: digests of the contents that each producer has published for its last batch.
 
-A queue recognises a repeated message by its producer's name and its number. That holds only if the repeated
-batch has the same rows in the same order. So a producer announces the digest of its rows first. Rows with
-another digest are published under another epoch of the name, and no queue takes them for repeated ones.
+A queue recognises a repeated message by its producer's name and number. That holds only if the repeated
+batch has the same rows in the same order. A producer therefore announces the digest of its rows first. Rows
+with another digest are published under another epoch of the name, so no queue treats them as duplicates.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def begin_batch(state: MetadataState, command: c.BeginBatch) -> None:
         begun = msgspec.structs.replace(
             begun, generation=before.generation, digests=(*before.digests, *begun.digests)
         )
-    # Beyond the limit the new generation stands: rows may be published twice, none is taken for another.
+    # Beyond the limit the new generation applies: rows may be published twice, but none is dropped as a
+    # duplicate of another.
     state.store(begun)
 
 

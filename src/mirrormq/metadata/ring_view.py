@@ -1,7 +1,7 @@
-"""Who holds a queue: its ring as the metadata has decided it.
+"""View of a ring: master and mirrors of one queue, as the metadata decided them.
 
-A view is only ever replaced by its successor (`version` one higher), so whoever proposes one says by that
-number which view it started from, and a proposal that comes too late changes nothing.
+A view is only ever replaced by its successor, whose `version` is one higher. The version of a proposed view
+therefore names the view that it is based on, and a proposal that comes too late changes nothing.
 """
 
 from __future__ import annotations
@@ -11,85 +11,95 @@ from typing import NamedTuple
 
 
 class View(NamedTuple):
-    """Who is in the ring, as the metadata has decided."""
+    """Version of a ring in the metadata."""
 
     epoch: int
-    """Grows when the master changes, or comes back."""
+    """Number that grows when the queue gets a master: another node, or the same one after a restart."""
     version: int
-    """Grows with every change, and never goes back."""
+    """Number that grows with every change, and never goes back."""
     members: tuple[str, ...]
-    """In order of age, the master first."""
+    """Master first, then the mirrors in order of age."""
     in_sync: frozenset[str]
-    """They have everything that was ever confirmed, and any of them may become master."""
+    """Synchronised members: they have everything that was ever confirmed, and any of them may become
+    master."""
     joining: frozenset[str] = frozenset()
-    """Confirms wait for them already, but they may still lack what was confirmed before."""
+    """Members that confirms wait for already, but that may still lack messages confirmed before they
+    joined."""
 
     joined: frozenset[tuple[str, int]] = frozenset()
-    """(member, the version that it joined with): one that died and came back is another member."""
+    """Pairs (member, version that it joined with). A member that failed and returned is another member."""
 
     sync_generations: frozenset[tuple[str, int]] = frozenset()
-    """(member, attempt): which synchronisation its standing rests on; 0 for those who were born with
-    the queue. A member that has begun again since has lost it, whatever the view says."""
+    """Pairs (member, sync generation of its copy); 0 for the queue's first members. A member that has started
+    another synchronisation since is not synchronised, even if the view lists it as such."""
 
     incarnations: frozenset[tuple[str, int]] = frozenset()
-    """(member, which of its node's lives belongs to the ring). A later life is another member, even if
-    nobody noticed that the earlier one ended. Whoever is not listed is of no life that is known of."""
+    """Pairs (member, incarnation of its node in this ring).
+
+    A later incarnation is another member, even if no node noticed the end of the earlier one. The incarnation
+    of a member that is not listed is unknown.
+    """
 
     @property
     def master(self) -> str:
-        """The member that orders operations."""
+        """Member that orders operations."""
         return self.members[0]
 
     def awaits_confirms_of(self, name: str) -> bool:
-        """Do confirms wait for this member?"""
+        """Tell whether confirms wait for this member."""
         return name in self.in_sync or name in self.joining
 
     def sync_generation(self, name: str) -> int:
-        """The attempt that a member's standing rests on."""
+        """Return the sync generation of a member's copy."""
         return dict(self.sync_generations).get(name, 0)
 
     def incarnation_of(self, name: str) -> int:
-        """The life with which a member belongs to the ring; 0 if that is not known."""
+        """Return the incarnation with which a member belongs to the ring; 0 if it is unknown."""
         return dict(self.incarnations).get(name, 0)
 
     def with_incarnations(self, incarnations: Mapping[str, int]) -> View:
-        """The same view, in which members whose life is not known have these."""
+        """Return this view with the given incarnations for members whose incarnation is unknown."""
         if len(self.incarnations) == len(self.members):
             return self
         known = dict(self.incarnations)
-        there = {name: known.get(name) or incarnations.get(name, 0) for name in self.members}
-        return self._replace(incarnations=frozenset(item for item in there.items() if item[1]))
+        completed = {name: known.get(name) or incarnations.get(name, 0) for name in self.members}
+        return self._replace(incarnations=frozenset(item for item in completed.items() if item[1]))
 
     def with_members(self, members: tuple[str, ...], *, epoch: int = 0) -> View:
-        """The next view, with these members; whoever is new joins with it, whoever left is forgotten."""
+        """Return the next view with these members. New members join with its version; former members are
+        dropped."""
         version = self.version + 1
         known = dict(self.joined)
-        there = frozenset(members)
+        present = frozenset(members)
         joined = frozenset(
             (name, known.get(name, 0) if name in self.members else version) for name in members
         )
-        attempts = frozenset((name, attempt) for name, attempt in self.sync_generations if name in there)
-        incarnations = frozenset(
-            (name, incarnation) for name, incarnation in self.incarnations if name in there
+        generations = frozenset(
+            (name, generation) for name, generation in self.sync_generations if name in present
         )
-        in_sync, joining = self.in_sync & there, self.joining & there
-        return View(epoch or self.epoch, version, members, in_sync, joining, joined, attempts, incarnations)
+        incarnations = frozenset(
+            (name, incarnation) for name, incarnation in self.incarnations if name in present
+        )
+        in_sync, joining = self.in_sync & present, self.joining & present
+        return View(
+            epoch or self.epoch, version, members, in_sync, joining, joined, generations, incarnations
+        )
 
     def with_sync_generation(self, in_sync: frozenset[str], joining: dict[str, int]) -> View:
-        """The next view, with these synchronised and these joining, each by its attempt."""
-        attempts = {name: self.sync_generation(name) for name in in_sync} | joining
+        """Return the next view with these synchronised and joining members, each with its sync generation."""
+        generations = {name: self.sync_generation(name) for name in in_sync} | joining
         return self._replace(
             version=self.version + 1,
             in_sync=in_sync,
             joining=frozenset(joining),
-            sync_generations=frozenset(attempts.items()),
+            sync_generations=frozenset(generations.items()),
         )
 
     def joined_with(self, name: str) -> int:
-        """The version that a member joined with; -1 if it is none."""
+        """Return the version that a member joined with; -1 for a node that is not a member."""
         return dict(self.joined).get(name, 0) if name in self.members else -1
 
 
 def alone(node: str) -> View:
-    """The first view of a queue that lives on one node."""
+    """Return the first view of a queue on one node."""
     return View(1, 0, (node,), frozenset({node}))

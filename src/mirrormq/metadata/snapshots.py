@@ -1,4 +1,4 @@
-"""The whole metadata as one value, for the log to start from."""
+"""Metadata snapshot: the whole state as one value, from which the log continues."""
 
 from __future__ import annotations
 
@@ -52,10 +52,9 @@ _decoder = msgspec.msgpack.Decoder(Snapshot)
 
 
 def encode(snapshot: Snapshot) -> bytes:
-    """A snapshot as bytes."""
     return metadata_encoding.encode(snapshot)
 
 
 def decode(blob: bytes) -> Snapshot:
-    """What `encode` made; raises msgspec.DecodeError for anything else."""
+    """Decode the result of `encode`. Raises msgspec.DecodeError for any other data."""
     return metadata_encoding.decode(blob, _decoder, Snapshot)

@@ -1,8 +1,9 @@
-"""From one state to another, change by change: how a node that was away follows without starting anew.
+"""Difference of two metadata states as changes, so that a returning node follows without a restart.
 
-A snapshot says what is, not what happened. So the difference is told as if it had happened now, one record
-after another, dependants last in and first out. A queue that was deleted and declared again, and an
-exchange that changed, are not the old ones: they go with their bindings and come back.
+A snapshot holds records, not the commands that created them. The difference is therefore reported as new
+changes, one record after another: dependants are created last and deleted first. A queue that was deleted
+and declared again is another queue. It is removed with its bindings and created anew, and so is an exchange
+that changed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from mirrormq.metadata.state import MetadataState
 
 
 def changes_to(state: MetadataState, blob: bytes) -> Iterator[Change]:
-    """Change the state, step by step, into the one that `MetadataState.snapshot` wrote down."""
+    """Change the state, step by step, into the state of a snapshot, and yield each change."""
     wanted = MetadataState.from_snapshot(blob) if blob else MetadataState()
     for name in reversed(TABLES):
         for record in list(getattr(state, name).values()):
@@ -40,6 +41,7 @@ def _must_go(state: MetadataState, record: Any, wanted: MetadataState) -> bool:
     if isinstance(record, Exchange):
         return bool(after != record)
     if isinstance(record, Binding):
+        # A binding goes with an end that is replaced, even if the wanted state has an equal binding.
         source = state.exchanges.get((record.vhost, record.source))
         ends: dict[Any, Any] = state.queues if record.destination_kind == "queue" else state.exchanges
         end = ends.get((record.vhost, record.destination))

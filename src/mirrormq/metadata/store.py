@@ -1,17 +1,18 @@
-"""The metadata store: the state, the way its changes are agreed upon, and those who follow them.
+"""Metadata store: the state, the replication of its changes, and the listeners that follow them.
 
-`write` proposes a command to the *group*, the nodes that apply the same commands in the same order. When the
-command comes back it is applied here, as on every other node; listeners are told what changed, and
-then the one who wrote it hears `done`. In a group of one all of that has happened when `write` returns;
-among several nodes it takes a while. Callers that wait for `done`, or with `written` for all they have
-written, are right in both worlds.
+`write` proposes a command to the *group*: the nodes that apply the same commands in the same order. Every
+node applies the command when the group has committed it. The store notifies its listeners of the changes,
+and then calls `done` of the writer. In a group of one node all of that has happened when `write` returns;
+among several nodes it takes a while. A caller that waits for `done`, or with `written` for all its writes,
+is correct in both cases.
 
-What is promised of order: the commands that one node writes are applied in the order in which it wrote
-them; listeners and observers are told of one command after the other. A listener may write too: that
-comes after what it is being told of.
+Order: the commands of one node are applied in the order in which it wrote them. Listeners and observers are
+notified of one command after the other. A listener may write, too: its command follows the one that it is
+notified of.
 
-Commands do not say whose they are: that is nothing to apply, only to tell. Whoever acts for somebody
-writes under `acting_as`; any other write is the broker's own, and so is what a listener writes.
+Commands do not name their author, because applying them does not depend on it; only events and logs do. A
+caller that acts for a user writes under `acting_as`. All other writes, and those of listeners, are the
+broker's.
 """
 
 from __future__ import annotations
@@ -33,55 +34,57 @@ from mirrormq.metadata.records import Permission, User, Vhost
 from mirrormq.metadata.state import MetadataState
 
 COMMAND_BYTES_MAX = 4 * 1024 * 1024
-"""One command as a log entry: far more than a queue with the largest arguments that fit into a frame, and
-half of what the group takes as one proposal."""
+"""Size limit of one command: far more than a queue with the largest arguments that fit into a frame, and half
+of the group's limit for one proposal."""
 
 WAITING_MAX = 100_000
-"""Writes of clients and operators that wait for the group to take them, while it has no leader or enough
-to do. Each connection waits for its own, so it takes an import of definitions to get here."""
+"""Writes of clients and operators that wait while the group has no leader or is busy. Each connection waits
+for its own write, so only an import of definitions gets here."""
 
 ALL_NAMES = ".*"
 
 INTERNAL_USER = "rmq-internal"
-"""The name that RabbitMQ gives to the broker where it tells who did something."""
+"""Name that RabbitMQ gives to the broker as the author of a change."""
 
 
 class Unreadable(DamageError):
-    """Something was agreed upon that this node cannot apply: it stops rather than differ from the rest."""
+    """Committed entry that this node cannot apply. The node stops rather than diverge from the cluster."""
 
 
 class WriteResult(NamedTuple):
-    """A command that was carried out, what it changed, and who wanted it."""
+    """Applied command, its changes, and the user who wrote it."""
 
     command: Command
     changes: list[Change]
     actor: str
     here: bool = True
-    """Was it written on this node? Only there it is anybody's event."""
+    """Whether this node wrote the command. Only that node emits events for it."""
 
 
 class ReplicationGroup(Protocol):
-    """This node's way to all the nodes that share the metadata."""
+    """Interface to the nodes that share the metadata."""
 
     @property
     def alone(self) -> bool:
-        """Nobody else is in it: what is proposed is applied when `proposed` returns."""
+        """Whether this node is the only member. A proposed entry is then applied when `proposed` returns."""
 
     def propose(self, entry: bytes, sync: bool, otherwise: bytes | None = None) -> int | None:
-        """Take an entry; `MetadataStore.apply` gets the number given here back with it, if it was proposed
-        by this node. None: not now, and `MetadataStore.proceed` is called when it may be tried again.
-        Without `sync` a group of one need not force it to disk. With `otherwise` the entry is a leader's: if
-        this node does not lead (any more), that is proposed in its place."""
+        """Propose an entry and return its number, which `MetadataStore.apply` receives with the entry.
+
+        None means that the group cannot accept it now; it calls `MetadataStore.proceed` when the store may
+        retry. Without `sync`, a group of one need not force the entry to disk. An entry with `otherwise` is a
+        leader's decision: `otherwise` is proposed in its place if this node does not lead.
+        """
 
     def proposed(self) -> None:
-        """That was all for now."""
+        """End a batch of `propose` calls."""
 
     def wait_applied_on_all(self, callback: Callable[[], None]) -> None:
-        """Call back when every node that is there has applied what this one has."""
+        """Call `callback` when every connected node has applied this node's last applied index."""
 
 
 class _Entry(msgspec.Struct, frozen=True, array_like=True):
-    """A command on its way, with the one who wants it."""
+    """Command in the log, with the user who wrote it."""
 
     actor: str
     command: bytes
@@ -97,7 +100,7 @@ class _Write(msgspec.Struct):
 
 
 class Defaults(msgspec.Struct, frozen=True):
-    """What an empty cluster starts with. The user's hash comes from auth.passwords."""
+    """Initial contents of an empty cluster. The user's hash comes from auth.passwords."""
 
     user: User | None
     vhost: str = DEFAULT_VHOST
@@ -107,28 +110,28 @@ class Defaults(msgspec.Struct, frozen=True):
 
 
 class MetadataStore:
-    """Reads go to `state`; writes go through `write`."""
+    """Metadata of one node. Reads use `state`; writes go through `write`."""
 
     def __init__(self, state: MetadataState, group: ReplicationGroup) -> None:
         self.state = state
         self.listeners: list[Callable[[Change], None]] = []
-        """Told of each change: those who keep live objects in step."""
+        """Called with each change, to keep live objects in step with the metadata."""
         self.observers: list[Callable[[WriteResult], None]] = []
-        """Told of each command once the listeners are in step with it."""
+        """Called with each command after all listeners have processed it."""
         self.current_write: WriteResult | None = None
-        """What listeners and observers are being told of."""
+        """Write that listeners and observers are being notified of."""
         self.last_written = 0
-        """The number of this node's last write: a mark for `written`."""
+        """Number of this node's last write: a mark for `written`."""
         self._group = group
         self._actor = INTERNAL_USER
         self._notifying_listeners = False
-        self._attentive = False
-        """Somebody is being told something: what they write waits."""
+        self._notifying = False
+        """Callbacks are running. Their writes wait until all of them have returned."""
         self._proceeding = False
         self._collecting = 0
         self._waiting: deque[_Write] = deque()
         self._under_way: dict[int, _Write] = {}
-        """What the group has taken, by its number for it."""
+        """Proposed writes, by the number that the group gave them."""
         self._marks: list[tuple[int, Callable[[], None]]] = []
 
     # -- writing --------------------------------------------------------------------------------
@@ -137,43 +140,49 @@ class MetadataStore:
         self, command: Command, done: Callable[[], None] | None = None, sync: bool = True, *,
         leading: bool = False,
     ) -> None:  # fmt: skip
-        """Change the metadata. Nothing is forced to disk for changes that a restart would undo anyway. What
-        is written as `leading` is forgotten if another node leads before it is agreed upon."""
+        """Change the metadata.
+
+        The group does not force to disk what a restart undoes anyway. A write with `leading` is dropped if
+        another node becomes leader before it is committed.
+        """
         actor = INTERNAL_USER if self._notifying_listeners else self._actor
         if actor != INTERNAL_USER and len(self._waiting) >= WAITING_MAX:
-            raise ResourceError("too many changes of metadata are waiting for the cluster")
+            raise ResourceError("too many metadata changes are waiting for the cluster; retry later")
         if len(commands.checked(command)) > COMMAND_BYTES_MAX:
-            raise ValueError("it is too large to be kept as metadata")
+            raise ValueError(f"the command is too large: metadata takes at most {COMMAND_BYTES_MAX} bytes")
         self.last_written += 1
         self._waiting.append(_Write(self.last_written, command, actor, done, sync, leading))
         self.proceed()
 
     def written(self, mark: int, callback: Callable[[], None]) -> None:
-        """Call back when all that this node wrote up to a mark (`last_written`) is applied here."""
+        """Call `callback` when all writes of this node up to a mark (`last_written`) are applied here."""
         if self._settled >= mark:
             callback()
         else:
             self._marks.append((mark, callback))
 
     def wait_applied_on_all(self, callback: Callable[[], None]) -> None:
-        """Call back when what is in force here is so on every node that is there: a client that is told so
-        may tell others."""
+        """Call `callback` when every connected node has applied this node's last applied index.
+
+        A client that is answered then may use another node and finds its change there.
+        """
         self._group.wait_applied_on_all(callback)
 
     @property
     def unsettled(self) -> int:
-        """How many of this node's writes are not applied yet."""
+        """Number of this node's writes that are not applied yet."""
         return len(self._under_way) + len(self._waiting)
 
     @property
     def _settled(self) -> int:
-        """The last of our writes that is applied, and with it all before; the group keeps our order."""
+        """Last write of this node that is applied together with all before it; the group keeps their
+        order."""
         oldest = next(iter(self._under_way.values()), self._waiting[0] if self._waiting else None)
         return self.last_written if oldest is None else oldest.number - 1
 
     @contextmanager
     def acting_as(self, actor: str) -> Iterator[None]:
-        """What is written meanwhile is somebody's doing."""
+        """Attribute writes within the context to a user."""
         before, self._actor = self._actor, actor
         try:
             yield
@@ -182,8 +191,10 @@ class MetadataStore:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """What is written meanwhile is handed over at the end, with as few syncs as possible. A node on its
-        own that crashes has all of it or nothing, as long as the group takes it at once."""
+        """Propose all writes within the context at its end, with as few syncs as possible.
+
+        A single node that crashes has all of them or none, if the group accepts them at once.
+        """
         self._collecting += 1
         try:
             yield
@@ -192,11 +203,13 @@ class MetadataStore:
             self.proceed()
 
     def proceed(self) -> None:
-        """Hand over what waits, as far as the group takes it."""
-        if self._proceeding or self._attentive or self._collecting:
+        """Propose waiting writes until the group accepts no more."""
+        if self._proceeding or self._notifying or self._collecting:
             return
         self._proceeding = True
         try:
+            # Propose all that waits, then sync once. In a group of one `proposed` applies the entries, and
+            # their listeners may write again.
             while self._waiting and self._hand_over(self._waiting[0]):
                 while self._waiting and self._hand_over(self._waiting[0]):
                     pass
@@ -218,8 +231,10 @@ class MetadataStore:
         return True
 
     def _numbered(self, command: Command) -> Command:
-        """Log a queue with its id, where nobody else can give it meanwhile: if an older entry is ever lost,
-        the queues behind it must not be taken for one another."""
+        """Assign the queue id before the command is logged, if this node is alone and no other can assign it.
+
+        If an older entry is ever lost, queues in later entries must keep their ids.
+        """
         if not isinstance(command, commands.PutQueue) or command.record.queue_id:
             return command
         before = self.state.queues.get(command.record.key)
@@ -228,8 +243,8 @@ class MetadataStore:
         return msgspec.structs.replace(command, record=record)
 
     def boot(self, defaults: Defaults) -> None:
-        """What the first node of a cluster does when it starts: nothing is left of what does not survive a
-        restart, and a state without vhosts and users gets the defaults."""
+        """Initialise the metadata when the first node of a cluster starts: drop transient objects, and create
+        the defaults if no vhost and no user exists."""
         self.write(commands.DropTransient(), sync=False)
         if self.state.vhosts or self.state.users:
             return
@@ -240,35 +255,35 @@ class MetadataStore:
                 rights = (defaults.configure, defaults.write, defaults.read)
                 self.write(commands.PutPermission(Permission(defaults.user.name, defaults.vhost, *rights)))
 
-    # -- what the group tells ---------------------------------------------------------------------
+    # -- callbacks of the group -------------------------------------------------------------------
 
     def renumber(self, renumbered: Mapping[int, int]) -> None:
-        """The group has given other numbers to what it has taken."""
+        """Replace the numbers of proposed writes by those that the group gave them instead."""
         self._under_way = {renumbered.get(number, number): write for number, write in self._under_way.items()}
 
     def apply(self, entry: bytes, number: int | None) -> None:
-        """An entry is agreed upon. `number` is what `propose` gave it, None if another node proposed it.
+        """Apply a committed entry. `number` is what `propose` returned, None if another node proposed it.
 
-        All listeners hear of it even if one of them fails, and whoever wrote the command hears that it is in
-        force, as it is; the first failure is raised afterwards.
+        All listeners are notified even if one of them fails, and so is the writer of the command, because the
+        command is in force. The first failure is raised afterwards.
         """
         actor, command = read_entry(entry)
         write = None if number is None else self._under_way.pop(number, None)
         changes = self.state.apply(command)
         try:
-            self._tell(WriteResult(command, changes, actor, write is not None))
+            self._notify(WriteResult(command, changes, actor, write is not None))
         finally:
             self._settle([] if write is None else [write])
 
     def restore(self, blob: bytes, settled: list[int]) -> None:
-        """The whole state is replaced; `settled` are the numbers of our own proposals that are in it.
+        """Replace the whole state; `settled` are the numbers of this node's proposals that are in it.
 
-        Listeners are led there change by change, each of them applied when they are told.
+        Listeners are notified change by change, each of them applied at that time.
         """
         writes = [self._under_way.pop(number) for number in settled if number in self._under_way]
         self._notifying_listeners = True
         try:
-            with self._attention() as attempt:
+            with self._notification() as attempt:
                 for change in state_diff.changes_to(self.state, blob):
                     for listener in tuple(self.listeners):
                         attempt(listener, change)
@@ -277,15 +292,15 @@ class MetadataStore:
             self._settle(writes)
 
     def forget(self) -> None:
-        """The node leaves its cluster: what waits to be written never will be."""
+        """Drop all pending writes, because the node leaves its cluster."""
         self._waiting.clear()
         self._under_way.clear()
         self._marks.clear()
 
-    def _tell(self, written: WriteResult) -> None:
+    def _notify(self, written: WriteResult) -> None:
         self.current_write, self._notifying_listeners = written, True
         try:
-            with self._attention() as attempt:
+            with self._notification() as attempt:
                 for change in written.changes:
                     for listener in tuple(self.listeners):
                         attempt(listener, change)
@@ -295,11 +310,11 @@ class MetadataStore:
             self.current_write, self._notifying_listeners = None, False
 
     def _settle(self, writes: list[_Write]) -> None:
-        """Tell those who waited."""
+        """Call the callbacks of applied writes and of marks that are reached."""
         settled = self._settled
         reached = [callback for mark, callback in self._marks if mark <= settled]
         self._marks = [pair for pair in self._marks if pair[0] > settled]
-        with self._attention() as attempt:
+        with self._notification() as attempt:
             for write in writes:
                 if write.done is not None:
                     attempt(write.done)
@@ -307,9 +322,9 @@ class MetadataStore:
                 attempt(callback)
 
     @contextmanager
-    def _attention(self) -> Iterator[Callable[..., None]]:
-        """While others are told: nothing is handed over, and whoever fails does not keep the rest from
-        hearing. The first failure is raised at the end."""
+    def _notification(self) -> Iterator[Callable[..., None]]:
+        """Run callbacks: no write is proposed meanwhile, and a failing callback does not stop the others. The
+        first failure is raised at the end."""
         failures: list[Exception] = []
 
         def attempt(call: Callable[..., None], *arguments: object) -> None:
@@ -318,11 +333,11 @@ class MetadataStore:
             except Exception as error:
                 failures.append(error)
 
-        self._attentive = True
+        self._notifying = True
         try:
             yield attempt
         finally:
-            self._attentive = False
+            self._notifying = False
         if failures:
             raise failures[0]
 
@@ -331,13 +346,15 @@ _decoder = msgspec.msgpack.Decoder(_Entry)
 
 
 def read_entry(entry: bytes) -> tuple[str, Command]:
-    """Whose command an entry of the log is, and which."""
+    """Return the author and the command of a log entry."""
     try:
         read = metadata_encoding.decode(entry, _decoder, _Entry)
         return read.actor, commands.decode(read.command)
     except msgspec.DecodeError as error:
-        raise Unreadable(f"this node cannot read what the cluster has agreed on: {error}") from None
+        raise Unreadable(
+            f"cannot decode a committed metadata entry: {error}; upgrade this node to the cluster's version"
+        ) from None
 
 
 _NOTHING = metadata_encoding.encode(_Entry(INTERNAL_USER, commands.encode(commands.ChangeViews([]))))
-"""In place of what only a leader may decide, when this node is none any more."""
+"""Replacement of a leader's decision that this node may no longer make."""

@@ -1,1 +1,1 @@
-"""Queues of other nodes: publishing to them, consuming from them, asking them, wherever the client is."""
+"""Queues whose master is on another node, for clients that publish to them, consume from them, query them."""

@@ -1,4 +1,4 @@
-"""Numbers as ranges: what is settled together was mostly sent together."""
+"""Intervals (first, last) of numbers. Most numbers that are settled together were sent together."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from mirrormq.remote.remote_messages import Range
 
 
 def ranges_of(numbers: Sequence[int]) -> list[Range]:
-    """Different numbers, in any order, as ascending (first, last)."""
+    """Convert distinct numbers, in any order, to ascending intervals."""
     if not numbers:
         return []
     low, high = min(numbers), max(numbers)
     if high - low == len(numbers) - 1:
         return [(low, high)]
-    found: list[Range] = []
+    intervals: list[Range] = []
     first = previous = low
     for number in sorted(numbers):
         if number > previous + 1:
-            found.append((first, previous))
+            intervals.append((first, previous))
             first = number
         previous = number
-    found.append((first, previous))
-    return found
+    intervals.append((first, previous))
+    return intervals
 
 
 def merged(ranges: list[Range]) -> list[Range]:
-    """Sorted, with neighbours joined."""
+    """Sort intervals and join adjacent ones."""
     if len(ranges) < 2:
         return ranges
     ranges.sort()
-    found = [ranges[0]]
+    joined = [ranges[0]]
     for first, last in ranges[1:]:
-        if first == found[-1][1] + 1:
-            found[-1] = (found[-1][0], last)
+        if first == joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], last)
         else:
-            found.append((first, last))
-    return found
+            joined.append((first, last))
+    return joined

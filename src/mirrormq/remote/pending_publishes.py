@@ -1,7 +1,7 @@
-"""Publishes that the master has not settled: kept on the publisher's node, to be sent again if need be (G4).
+"""Pending publishes: kept on the publisher's node, to be sent again, until the master settles them (G4).
 
-Batches are numbered as they come and settled mostly in that order and whole; but a persistent message may be
-settled after a transient one that came later, so any part of any batch may be first.
+Batches are numbered in the order of publishing and mostly settled whole in that order. But a persistent
+message may be settled after a later transient one, so any part of any batch may be settled first.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ class PendingBatch:
             [message.body_size for message in messages]
         )
         self.sent = True
-        """A master may have had it; else it has never left this node."""
+        """Whether a master may have received the batch; otherwise it has never left this node."""
         self._publisher = publisher
         self._first_at_publisher = first_at_publisher
         self._open: set[int] | None = None
-        """The numbers that are not settled, once some are."""
+        """Unsettled numbers; None while all of them are unsettled."""
 
     @property
     def settled(self) -> bool:
-        """Is nothing of it open?"""
+        """Whether all of its messages are settled."""
         return self._open is not None and not self._open
 
     @property
     def envelope(self) -> Envelope | None:
-        """What all of them share; None if they do not."""
+        """Envelope that all messages share; None if they differ."""
         first, last = self.messages[0].envelope, self.messages[-1].envelope
         return first if first is last else None
 
     def settle(self, first: int, last: int) -> None:
-        """These are safe; some of them may have been so before."""
+        """Settle messages, some of which may be settled already."""
         if self._open is None:
             if first <= self.first and last >= self.last:
                 self._open = set()
@@ -62,7 +62,7 @@ class PendingBatch:
                 self._confirm(number, number)
 
     def refuse(self, number: int) -> None:
-        """The queue would not take this one."""
+        """Record that the queue refused a message."""
         if self._open is None:
             self._open = set(range(self.first, self.last + 1))
         if number in self._open:
@@ -76,7 +76,7 @@ class PendingBatch:
             self._publisher.confirmed(first + offset, last + offset)
 
     def rest(self) -> Iterator[PendingBatch]:
-        """What is open of it, as batches that are open whole."""
+        """Yield the unsettled messages as batches without settled ones."""
         if self._open is None:
             yield self
             return
@@ -92,12 +92,12 @@ class PendingBatch:
                 start = None
 
     def publisher(self) -> tuple[Publisher | None, int]:
-        """Who published it, and under which number."""
+        """Return the publisher, and its number of the first message."""
         return self._publisher, self._first_at_publisher
 
 
 class PendingPublishes:
-    """The batches of one queue, oldest first."""
+    """Pending batches of one queue, oldest first."""
 
     __slots__ = ("_batches", "count", "size_bytes")
 
@@ -107,13 +107,12 @@ class PendingPublishes:
         self.size_bytes = 0
 
     def add(self, batch: PendingBatch) -> None:
-        """A batch was published."""
         self._batches.append(batch)
         self.count += len(batch.messages)
         self.size_bytes += batch.size_bytes
 
     def settle(self, first: int, last: int) -> None:
-        """Publishes `first` to `last` are safe."""
+        """Settle publishes `first` to `last`."""
         batches = self._batches
         while batches and batches[0].first >= first and batches[0].last <= last:
             batches[0].settle(first, last)
@@ -123,17 +122,17 @@ class PendingPublishes:
                 break
             if batch.last >= first:
                 batch.settle(first, last)
-        self._tidy()
+        self._drop_settled()
 
     def refuse(self, number: int) -> None:
-        """One publish was not taken."""
+        """Record that the queue refused one publish."""
         for batch in self._batches:
             if batch.first <= number <= batch.last:
                 batch.refuse(number)
                 break
-        self._tidy()
+        self._drop_settled()
 
-    def _tidy(self) -> None:
+    def _drop_settled(self) -> None:
         while self._batches and self._batches[0].settled:
             self._drop_head()
 
@@ -143,8 +142,8 @@ class PendingPublishes:
         self.size_bytes -= batch.size_bytes
 
     def take_all(self) -> list[PendingBatch]:
-        """Everything that is open, oldest first; nothing is kept."""
-        found = [rest for batch in self._batches for rest in batch.rest()]
+        """Remove and return everything that is unsettled, oldest first."""
+        unsettled = [rest for batch in self._batches for rest in batch.rest()]
         self._batches.clear()
         self.count = self.size_bytes = 0
-        return found
+        return unsettled

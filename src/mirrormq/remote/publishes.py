@@ -1,4 +1,4 @@
-"""Publishes to a queue of another node: what is unsettled, and what of it has not been sent yet."""
+"""Publishes of this node to a queue with its master on another node: unsettled and unsent ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mirrormq.remote.stream import Stream
 
 
 class Publishes:
-    """The publishes of this node to one queue, in one tenure."""
+    """Publishes of this node to one queue, in one epoch."""
 
     __slots__ = ("_place", "_producer", "congested", "unsent", "unsettled")
 
@@ -21,11 +21,11 @@ class Publishes:
         self.unsettled = PendingPublishes()
         self.unsent: list[PendingBatch] = []
         self.congested = False
-        """The master has enough for its consumers."""
+        """Whether the master has enough messages for its consumers."""
 
     @property
     def full(self) -> bool:
-        """Is as much unsettled as may be?"""
+        """Whether the limit of unsettled publishes is reached."""
         unsettled = self.unsettled
         return (
             unsettled.size_bytes > remote_limits.PUBLISH_BYTES_MAX
@@ -33,12 +33,11 @@ class Publishes:
         )
 
     def add(self, batch: PendingBatch) -> None:
-        """A batch was published."""
         self.unsettled.add(batch)
         self.unsent.append(batch)
 
     def settle(self, settled: Settled) -> None:
-        """The master has spoken."""
+        """Apply the master's reply about settled and refused publishes."""
         for number in settled.refused:
             self.unsettled.refuse(number)
         for first, last in settled.kept:
@@ -46,25 +45,28 @@ class Publishes:
         self.congested = settled.congested
 
     def send(self, stream: Stream) -> None:
-        """Send what may be sent; batches whose numbers follow each other travel together."""
-        unsent, at = self.unsent, 0
-        while at < len(unsent) and stream.writable:
-            start, expected, size_bytes = at, unsent[at].first, 0
+        """Send unsent batches while the stream is writable. Batches with consecutive numbers travel
+        together."""
+        unsent, end = self.unsent, 0
+        while end < len(unsent) and stream.writable:
+            start, expected, size_bytes = end, unsent[end].first, 0
             while (
-                at < len(unsent) and unsent[at].first == expected and size_bytes < remote_limits.PARCEL_BYTES
+                end < len(unsent)
+                and unsent[end].first == expected
+                and size_bytes < remote_limits.PARCEL_BYTES
             ):
-                expected = unsent[at].last + 1
-                size_bytes += unsent[at].size_bytes
-                at += 1
-            runs = _runs(unsent[start:at])
+                expected = unsent[end].last + 1
+                size_bytes += unsent[end].size_bytes
+                end += 1
+            runs = _runs(unsent[start:end])
             place = self._place
             stream.put(
                 Publish(place.queue_id, place.epoch, self._producer, unsent[start].first, runs), size_bytes
             )
-        del unsent[:at]
+        del unsent[:end]
 
     def take_all(self) -> list[PendingBatch]:
-        """What is unsettled, for the next tenure."""
+        """Remove and return the unsettled batches, for the next epoch."""
         for batch in self.unsent:
             batch.sent = False
         self.unsent = []
@@ -72,7 +74,7 @@ class Publishes:
 
 
 def _runs(batches: list[PendingBatch]) -> list[RemoteRun]:
-    """Neighbours that share everything but their contents become one run."""
+    """Encode batches; neighbours that share everything but their contents become one run."""
     runs: list[RemoteRun] = []
     start = 0
     for end in range(1, len(batches) + 1):

@@ -1,4 +1,4 @@
-"""Which queue, and which tenure of it."""
+"""Reference to a queue in one epoch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class QueueRef(NamedTuple):
-    """A queue of another node, while one master holds it."""
+    """Queue with its master on another node, during one epoch."""
 
     queue_id: int
     epoch: int

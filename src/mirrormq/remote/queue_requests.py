@@ -1,4 +1,4 @@
-"""What is asked of a queue of another node, and is not answered yet."""
+"""Pending requests to a queue with its master on another node."""
 
 from __future__ import annotations
 
@@ -27,71 +27,71 @@ if TYPE_CHECKING:
 
 
 class PendingQueueRequest(NamedTuple):
-    """A question under way."""
+    """Request without a reply yet."""
 
     again: Question
-    """Asks another queue the same."""
+    """Repeats the request on another queue object."""
     answered: Callable[..., object]
     refused: Refused
     no_ack: bool = False
-    """A get: the message is done with once it is handed over."""
+    """Whether a get needs no acknowledgement: the message is settled once it is delivered."""
     deleting: bool = False
-    """A queue that is gone may be deleted, as far as anybody cares."""
+    """Whether the request deletes the queue. It then succeeds if the queue is already gone."""
     subscription: Subscription | None = None
 
 
 class QueueRequests:
-    """The questions of this node's channels to one queue, in one tenure."""
+    """Pending requests of this node's channels to one queue, in one epoch."""
 
-    __slots__ = ("_asked", "_place", "_unsent")
+    __slots__ = ("_pending", "_place", "_unsent")
 
     def __init__(self, place: QueueRef) -> None:
         self._place = place
-        self._asked: dict[int, PendingQueueRequest] = {}
+        self._pending: dict[int, PendingQueueRequest] = {}
         self._unsent: list[QueueRequest | RangeQuery | Subscribe] = []
 
-    def add(self, item: QueueRequest | RangeQuery | Subscribe, asked: PendingQueueRequest) -> None:
-        """A question to send."""
-        self._asked[item.question] = asked
+    def add(self, item: QueueRequest | RangeQuery | Subscribe, pending: PendingQueueRequest) -> None:
+        """Queue a request for sending."""
+        self._pending[item.question] = pending
         self._unsent.append(item)
 
     def send(self, stream: Stream) -> None:
-        """Send what has not been sent."""
+        """Send the requests that have not been sent."""
         if self._unsent:
             for item in self._unsent:
                 stream.put(item)
             self._unsent = []
 
     def take(self, question: int) -> PendingQueueRequest | None:
-        """The answer has come."""
-        return self._asked.pop(question, None)
+        """Remove and return the request that a reply belongs to; None if it is unknown."""
+        return self._pending.pop(question, None)
 
     def leave(self, consumer: QueueConsumer) -> None:
-        """A consumer leaves that the master has not answered yet."""
-        for asked in self._asked.values():
-            if asked.subscription is not None and asked.subscription.consumer is consumer:
-                asked.subscription.gone = True
+        """Mark a consumer as gone that leaves before the master has replied."""
+        for pending in self._pending.values():
+            if pending.subscription is not None and pending.subscription.consumer is consumer:
+                pending.subscription.gone = True
 
     def take_all(self) -> list[PendingQueueRequest]:
-        """The tenure is over; nobody asks again for a consumer that has left."""
-        asked, self._asked, self._unsent = list(self._asked.values()), {}, []
-        return [one for one in asked if one.subscription is None or not one.subscription.gone]
+        """Remove and return all requests at the end of the epoch, except for consumers that have left."""
+        requests, self._pending, self._unsent = list(self._pending.values()), {}, []
+        return [each for each in requests if each.subscription is None or not each.subscription.gone]
 
     def answer(self, item: QueueReply | RangeQueryReply | RemoteRefusal) -> None:
-        """Numbers, or an error."""
-        asked = self.take(item.question)
-        if asked is None:
+        """Complete a request with the master's reply or error."""
+        pending = self.take(item.question)
+        if pending is None:
             return
         if isinstance(item, RemoteRefusal):
-            asked.refused(error_of(item.code, item.explanation, item.reason))
+            pending.refused(error_of(item.code, item.explanation, item.reason))
         elif isinstance(item, RangeQueryReply):
-            asked.answered(RangeReply(item.headers, item.body))
+            pending.answered(RangeReply(item.headers, item.body))
         else:
-            asked.answered(*item.numbers)
+            pending.answered(*item.numbers)
 
-    def not_found(self, asked: PendingQueueRequest) -> None:
-        """The queue is gone."""
-        if asked.deleting:
-            asked.answered(0)
+    def not_found(self, pending: PendingQueueRequest) -> None:
+        """Complete a request to a queue that no longer exists."""
+        if pending.deleting:
+            pending.answered(0)
         else:
-            asked.refused(NotFound(f"no queue '{self._place.name}' in vhost '{self._place.vhost}'"))
+            pending.refused(NotFound(f"no queue '{self._place.name}' in vhost '{self._place.vhost}'"))

@@ -1,4 +1,4 @@
-"""Errors for clients, on their way from a queue's master to the client's node."""
+"""Errors that a queue's master returns to the client's node."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ _BY_CODE: dict[int, type[ChannelError]] = {
 
 
 def error_of(code: int, explanation: str, reason: str = "") -> AmqpError:
-    """The error that a master answered with."""
+    """Return the exception for an error reply of a master."""
     kind = _BY_CODE.get(code)
     return (InternalError if kind is None else kind)(explanation, reason=reason)

@@ -1,7 +1,7 @@
-"""Direct replies between nodes: sent if there is a link, and forgotten if there is none.
+"""Direct replies between nodes: sent if there is a link, dropped if there is none.
 
-Nobody but the channel that asked would want them, and it cannot be told from here that they were lost; so
-they are dropped where a client that does not read them would lose them too.
+Only the requesting channel needs a reply, and this node cannot notify it of a loss. Replies are therefore
+dropped in the same cases in which a client that does not read would lose them, too.
 """
 
 from __future__ import annotations
@@ -23,55 +23,55 @@ from mirrormq.remote.streams import Streams
 
 
 class ReplyChannels(Protocol):
-    """The channels of this node that wait for direct replies."""
+    """Channels of this node that wait for direct replies."""
 
     def deliver_reply(self, name: str, envelope: Envelope, contents: list[bytes]) -> None:
-        """Hand replies to one of them, if it is there."""
+        """Deliver replies to a channel, if it exists."""
 
     def awaits_reply(self, name: str) -> bool:
-        """Is it there?"""
+        """Tell whether the channel exists."""
 
 
 class Replies:
-    """To and from the channels of other nodes."""
+    """Direct replies to and from the channels of other nodes."""
 
     def __init__(self, streams: Streams, channels: ReplyChannels) -> None:
         self._streams = streams
         self._channels = channels
         self._envelopes = Envelopes()
-        self._question = 0
-        self._asked: dict[int, tuple[Stream, Callable[[bool], object]]] = {}
+        self._request = 0
+        self._pending: dict[int, tuple[Stream, Callable[[bool], object]]] = {}
 
     def send(self, node: str, name: str, envelope: Envelope, contents: list[bytes]) -> None:
-        """Replies for a channel of another node."""
+        """Send replies to a channel of another node."""
         stream = self._streams.linked.get(node)
         if stream is not None and stream.writable:
             item = DirectReply(name, RemoteRun(envelope.publish, envelope.properties, contents))
             stream.put(item, sum(map(len, contents)))
 
     def ask(self, node: str, name: str, answered: Callable[[bool], object]) -> None:
-        """Is a channel of another node there? One that cannot be reached is not."""
+        """Query whether a channel of another node exists. Report False if the node is not connected."""
         stream = self._streams.linked.get(node)
         if stream is None:
             answered(False)
             return
-        self._question += 1
-        self._asked[self._question] = stream, answered
-        stream.put(DirectReplyQuery(self._question, name))
+        self._request += 1
+        self._pending[self._request] = stream, answered
+        stream.put(DirectReplyQuery(self._request, name))
 
     def receive(self, stream: Stream, item: AboutReplies) -> None:
-        """What another node says."""
+        """Process a reply, a query, or the result of a query."""
         if isinstance(item, DirectReply):
             envelope = self._envelopes.get(item.run.publish, item.run.properties or b"")
             self._channels.deliver_reply(item.name, envelope, item.run.contents)
         elif isinstance(item, DirectReplyQuery):
             stream.put(DirectReplyKnown(item.question, self._channels.awaits_reply(item.name)))
-        elif item.question in self._asked:
-            self._asked.pop(item.question)[1](item.known)
+        elif item.question in self._pending:
+            self._pending.pop(item.question)[1](item.known)
 
     def lost(self, stream: Stream) -> None:
-        """A node's life is over, and its channels with it."""
-        for question, (asked, answered) in list(self._asked.items()):
-            if asked is stream:
-                del self._asked[question]
+        """Fail the queries to a node whose incarnation has ended."""
+        for request, (target, answered) in list(self._pending.items()):
+            if target is stream:
+                del self._pending[request]
                 answered(False)

@@ -1,17 +1,16 @@
-"""Items from one life of a node to one life of another: each arrives once, in order, over however many links.
+"""Stream of items between two incarnations of nodes: each arrives once, in order, over any number of links.
 
-A link is cut at any moment, and what was on it is lost; the queue's master and the client's node live on.
-They must not have to wonder what the other has heard: whether an acknowledgement was lost, or a delivery, or
-the news that a publish is safe. So parcels are numbered and kept until the other side says that it has them.
-A new link begins with each side telling how far the last one came; the rest is sent again. The same happens
-when a side begins to listen on a link that is there already, or notices that something is missing.
+A link may break at any moment, and what was in flight on it is lost; the queue's master and the client's
+node survive. Neither may be uncertain about what the other has received: an acknowledgement, a delivery, or
+a confirm. Frames are therefore numbered and kept until the other side acknowledges them. On a new link each
+side first reports the last frame that it received, and the other sends the rest again. The same happens
+when a side starts to use an existing link, or detects a gap.
 
-A life that ends takes its streams with it. What was under way is then no longer of interest to anybody: the
-queues of a dead master get another (and unsettled publishes are sent to that one), the consumers of a dead
-node are gone.
+When an incarnation ends, so do its streams, and frames in flight are obsolete. The queues of a failed
+master get another one, which receives the unsettled publishes. The consumers of a failed node are gone.
 
-How much may be under way is bounded. Who sends contents looks at `writable` first, and asks to be told when
-that has become true again; everything else is small, and bounded by what it answers.
+The amount in flight is bounded. A sender of contents checks `writable` first, and registers a callback for
+when it becomes true again. Everything else is small, and bounded by what it replies to.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ from mirrormq.remote.remote_messages import Item, StreamFrame
 
 
 class Stream:
-    """Both directions between this node and one life of another."""
+    """Stream between this node and one incarnation of another, in both directions."""
 
     def __init__(self, peer: str, incarnation: int, send: Callable[[StreamFrame], None]) -> None:
         self.peer = peer
         self.incarnation = incarnation
         self.open = False
-        """There is a link, and both sides know how far the last one came."""
+        """Whether a link is up and both sides know the last frame that arrived."""
         self.over = False
-        """The other life has ended."""
+        """Whether the peer's incarnation has ended."""
         self.received = 0
-        """Parcels that have come."""
+        """Number of frames received."""
         self._send = send
         self._waiting: dict[Callable[[], None], None] = {}
         self._number = 0
         self._kept: deque[tuple[StreamFrame, int]] = deque()
-        """Sent and not known to have arrived, with sizes."""
+        """Frames sent and not acknowledged, with their sizes."""
         self._kept_bytes = 0
         self._items: list[Item] = []
         self._late_items: list[Item] = []
@@ -48,11 +47,11 @@ class Stream:
 
     @property
     def writable(self) -> bool:
-        """May contents be sent?"""
+        """Whether contents may be sent."""
         return self.open and self._kept_bytes + self._waiting_bytes < remote_limits.STREAM_BYTES_MAX
 
     def when_writable(self, go_on: Callable[[], None]) -> None:
-        """Call this once contents may be sent again; once, however often it is asked for."""
+        """Call `go_on` once when contents may be sent again, however often it is registered."""
         self._waiting[go_on] = None
 
     def _relieve(self) -> None:
@@ -63,7 +62,7 @@ class Stream:
     # -- sending --------------------------------------------------------------------------------
 
     def put(self, item: Item, size_bytes: int = remote_limits.SMALL_BYTES) -> None:
-        """Send this with the next parcel."""
+        """Send an item with the next frame."""
         if self.over:
             return
         self._items.append(item)
@@ -72,13 +71,14 @@ class Stream:
             self.flush()
 
     def put_late(self, item: Item, size_bytes: int = remote_limits.SMALL_BYTES) -> None:
-        """Send this once the disk has what it promises or tells of: with the parcel at the turn's end."""
+        """Send an item with the frame at the turn's end, once the disk has what the item promises or
+        reports."""
         if not self.over:
             self._late_items.append(item)
             self._waiting_bytes += size_bytes
 
     def flush(self, *, late: bool = False) -> None:
-        """Send what waits; also what had to wait for the disk, if this is the turn's end."""
+        """Send waiting items. At the turn's end (`late`), include those that waited for the disk."""
         if late and self._late_items:
             self._items += self._late_items
             self._late_items = []
@@ -88,6 +88,7 @@ class Stream:
             self._number += 1
             parcel = StreamFrame(self._number, self.received, self._items)
             self._items = []
+            # One sum holds the sizes of items and late items: account for it once no late item is left.
             size_bytes = 0 if self._late_items else self._waiting_bytes
             self._waiting_bytes -= size_bytes
             self._kept.append((parcel, size_bytes))
@@ -98,14 +99,14 @@ class Stream:
             self.tell()
 
     def tell(self) -> None:
-        """Say what has arrived, with nothing else to say."""
+        """Acknowledge received frames with an empty frame."""
         self._untold = 0
         self._send(StreamFrame(0, self.received, []))
 
     # -- receiving ------------------------------------------------------------------------------
 
     def receive(self, parcel: StreamFrame) -> list[Item] | None:
-        """What is new in a parcel; None if something is missing before it."""
+        """Return the new items of a frame; None if an earlier frame is missing."""
         self.arrived(parcel.received)
         if parcel.number <= self.received:
             return []
@@ -118,17 +119,17 @@ class Stream:
         return parcel.items
 
     def arrived(self, number: int) -> None:
-        """The other side has every parcel up to this one."""
+        """Drop frames up to this number, which the other side has received."""
         kept = self._kept
         while kept and kept[0][0].number <= number:
             self._kept_bytes -= kept.popleft()[1]
         if self._waiting and self.writable:
             self._relieve()
 
-    # -- links and lives ------------------------------------------------------------------------
+    # -- links and incarnations -----------------------------------------------------------------
 
     def begin(self, arrived: int) -> None:
-        """There is a new link; up to here the other side has heard everything."""
+        """Open the stream on a new link. Send the frames after `arrived` again."""
         while self._kept and self._kept[0][0].number <= arrived:
             self._kept_bytes -= self._kept.popleft()[1]
         self.open = True
@@ -139,11 +140,11 @@ class Stream:
             self._relieve()
 
     def cut(self) -> None:
-        """The link is gone."""
+        """Close the stream, because the link went down."""
         self.open = False
 
     def end(self) -> None:
-        """The other life is over: nothing of all this matters any more."""
+        """Discard the stream, because the peer's incarnation has ended."""
         self.open = False
         self.over = True
         self._kept.clear()

@@ -1,12 +1,12 @@
-"""A consumer of this node at a queue of another: what has come for it, and how much more may come.
+"""Subscription of this node's consumer to a queue on another node: deliveries and flow control.
 
-The master sends what it has been *granted*. The grant follows what the consumer could take at once if it
-came (its prefetch limit, less what its client holds; nothing while the client does not read), so messages
-are not hoarded here while other consumers could have them. It is topped up when half of it is used, and not
+The master sends as much as it was *granted*. The grant follows what the consumer could take at once: its
+prefetch limit less what its client holds, and nothing while the client does not read. Messages therefore do
+not pile up here while other consumers could have them. The grant is topped up when half of it is used, not
 for every message.
 
-A delivery that finds no room, because the client has stopped reading meanwhile or because consumers of the
-same channel share a limit, waits in the inbox.
+A delivery waits in the inbox if it finds no room. The client may have stopped reading meanwhile, or
+consumers of the same channel share a limit.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from mirrormq.remote import remote_limits
 
 
 class Subscription:
-    """One consumer, as its own node sees it."""
+    """Remote consumer, as its own node sees it."""
 
     __slots__ = (
-        "_came", "_told_bytes", "active", "consumer", "gone", "granted", "inbox", "key", "taken_bytes",
+        "_came", "_reported_bytes", "active", "consumer", "gone", "granted", "inbox", "key", "taken_bytes",
     )  # fmt: skip
 
     def __init__(self, key: int, consumer: Subscriber) -> None:
@@ -31,12 +31,12 @@ class Subscription:
         self.consumer = consumer
         self.active = True
         self.gone = False
-        """The consumer has left before the master answered."""
+        """Whether the consumer left before the master replied."""
         self.inbox: deque[Message] = deque()
         self.granted = self._wanted()
         self.taken_bytes = 0
         """Bytes that were passed on to the client."""
-        self._told_bytes = 0
+        self._reported_bytes = 0
         self._came = 0
 
     def _wanted(self) -> int:
@@ -44,7 +44,7 @@ class Subscription:
         return remote_limits.CREDIT_MAX if room >= broker_limits.DELIVERY_BATCH else max(0, room)
 
     def came(self, messages: list[Message]) -> list[Message]:
-        """Messages have come; returns those that were passed on."""
+        """Accept deliveries from the master. Return those that were passed on to the client."""
         self._came += len(messages)
         if not self.inbox and self.consumer.room() >= len(messages):
             self._pass_on(messages)
@@ -53,7 +53,7 @@ class Subscription:
         return self.pass_on()
 
     def pass_on(self) -> list[Message]:
-        """Give the consumer what it has room for."""
+        """Pass on deliveries from the inbox while the consumer has room."""
         passed: list[Message] = []
         while self.inbox and (room := self.consumer.room()) > 0:
             messages = [self.inbox.popleft() for _ in range(min(room, len(self.inbox)))]
@@ -66,12 +66,13 @@ class Subscription:
         self.consumer.deliver(messages)
 
     def top_up(self) -> bool:
-        """Grant more, or tell that bytes were passed on, if that is worth a word; True if so."""
+        """Return whether a larger grant, or the bytes passed on, must be reported to the master; update both
+        if so."""
         window = self._wanted() - len(self.inbox)
         more = self._came + window > self.granted and self.granted - self._came <= window // 2
         if more:
             self.granted = self._came + window
-        elif self.taken_bytes - self._told_bytes < remote_limits.DELIVERED_BYTES_MAX // 4:
+        elif self.taken_bytes - self._reported_bytes < remote_limits.DELIVERED_BYTES_MAX // 4:
             return False
-        self._told_bytes = self.taken_bytes
+        self._reported_bytes = self.taken_bytes
         return True

@@ -1,1 +1,2 @@
-"""Mirrored queues: one history per queue, told to every member of its ring. Pure."""
+"""Replication of mirrored queues: the operations of each queue, multicast to the members of its ring.
+Pure."""

@@ -1,13 +1,13 @@
-"""Where a new queue goes: it is declared with its whole ring.
+"""Initial placement: a new queue is declared with its whole ring.
 
-Mirrors that are there from the beginning have everything, because there is nothing yet. So a queue that
-a policy mirrors is safe from its first message on, and nobody has to catch up.
+Mirrors that exist from the beginning have all messages, because the queue is empty. A mirrored queue is
+therefore safe from its first message on, and no mirror has to be synchronised. Locators by precedence:
 
-    x-queue-master-locator      the client's wish
-    queue-master-locator        the policy's
-    queue_master_locator        the node's setting
+    x-queue-master-locator      argument of the client
+    queue-master-locator        key of the policy
+    queue_master_locator        setting of the node
 
-The `queue-leader-locator` of later RabbitMQs is understood as well.
+The `queue-leader-locator` of later RabbitMQs is accepted as well.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ _LOCATORS = {
 
 
 def locator(arguments: Table, definition: Mapping[str, Any], setting: str) -> str:
-    """How the node of a new queue's master is found."""
-    wishes: list[object] = []
+    """Return the locator of a new queue's master."""
+    requested: list[object] = []
     for name in ("x-queue-master-locator", "x-queue-leader-locator"):
         field = arguments.get(name)
         if field is not None and isinstance(field.value, bytes):
-            wishes.append(field.value.decode("utf-8", "replace"))
-    wishes += [definition.get("queue-master-locator"), definition.get("queue-leader-locator"), setting]
+            requested.append(field.value.decode("utf-8", "replace"))
+    requested += [definition.get("queue-master-locator"), definition.get("queue-leader-locator"), setting]
     return next(
-        (_LOCATORS[wish] for wish in wishes if isinstance(wish, str) and wish in _LOCATORS), CLIENT_LOCAL
+        (_LOCATORS[name] for name in requested if isinstance(name, str) and name in _LOCATORS), CLIENT_LOCAL
     )
 
 
@@ -62,7 +62,7 @@ def place(
     masters: Mapping[str, int],
     choose: Choose,
 ) -> Queue:
-    """The record of a new queue, with its master's node and its ring."""
+    """Return the record of a new queue with its master's node and its ring."""
     if queue.exclusive or client_node not in nodes:
         return msgspec.structs.replace(queue, node=client_node)
     running = sorted(name for name, node in nodes.items() if node.running)

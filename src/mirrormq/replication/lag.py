@@ -1,17 +1,17 @@
-"""Which mirrors are late, and what becomes of them.
+"""Lag of mirrors, and its consequences.
 
-Confirms wait for every synchronised mirror, so one that has become slow makes all publishers slow. For a
-while that is right: they should not outrun it. But a mirror whose disk is failing, or whose machine is
-overloaded, must not hold up the queue for ever. Past the limits below its master proposes a view in which
-it is a member like before, but not synchronised: nobody waits for it. It catches up by itself, and is
-counted again when it keeps pace.
+Confirms wait for every synchronised mirror, so one slow mirror slows down all publishers. For a while that
+is right: they must not outrun it. But a mirror with a failing disk or an overloaded machine must not block
+the queue for ever. Past the limits below its master proposes a view in which the mirror is a member that is
+not synchronised. Confirms then no longer wait for it. The mirror catches up by itself, and is synchronised
+again when it keeps pace.
 
-A mirror that does not count is not waited for, but operations are kept for it until it has them. If it
-stays too far behind for that it is *excused*, and when it is heard of again it begins again, with what
-it has.
+The master keeps operations in its log for an unsynchronised mirror until the mirror has them. If the mirror
+stays too far behind for that, it is *excused*: dropped from log retention. When it is connected again it
+begins again, with the messages that it has.
 
-Operations pass from member to member, so if one has not even received them it is no wonder that those
-behind it have not either: only the first is to blame.
+Operations pass from member to member. If one member has not received them, the members after it cannot have
+received them either: only the first is late.
 """
 
 from __future__ import annotations
@@ -23,48 +23,51 @@ from mirrormq.replication.ring import Ring, order
 
 RING_BEHIND_OPERATIONS = 16_384
 RING_BEHIND_BYTES = 16 * 1024 * 1024
-"""When more than this has not come to every mirror that counts, publishers wait: many times what is under
-way in a ring that keeps pace, and little enough to be sent again after a cut."""
+"""Limits of operations that a member which confirms wait for has not received; publishers wait beyond them.
+They are many times what is in flight in a ring that keeps pace, and small enough to be sent again after a
+lost link."""
 
 MIRROR_LATE_MS = 5_000
-"""How long an operation may take to be on a mirror's disk. A dead or frozen node is found out within 3.75 s
-by the failure detector; this is for those that live and are slow."""
+"""Time that an operation may take to reach a mirror's disk. The failure detector finds a failed or frozen
+node within 3.75 s; this limit is for nodes that are slow."""
 MIRROR_LATE_OPERATIONS = 262_144
 MIRROR_LATE_BYTES = 256 * 1024 * 1024
-"""What may be behind a mirror's mark: the log that its master keeps. Publishers are slowed long before (a
-single message may have 128 MiB); this is the bound in case they cannot be."""
+"""Limits of operations behind a synchronised mirror's mark, which its master keeps in the log. Publishers are
+blocked long before (a single message may have 128 MiB); this is the bound if they cannot be."""
 
 MIRROR_EXCUSED_OPERATIONS = 65_536
 MIRROR_EXCUSED_BYTES = 32 * 1024 * 1024
-"""The same for mirrors that do not count. Beginning again costs them little: they say what they have."""
+"""Limits of operations kept for an unsynchronised mirror. Beginning again costs it little: it reports what it
+has."""
 
 MIRROR_RECOVERED_MS = 1_000
-"""A mirror that catches up is counted again when it is less than this behind."""
+"""Lag below which a mirror that catches up may be synchronised again."""
 
 SAMPLE_MS = 100
-"""How exactly the time of an operation is remembered."""
+"""Resolution of the recorded times of operations."""
 
 
 class MirrorLag(NamedTuple):
-    """How far a member is behind its master."""
+    """Lag of a member behind its master."""
 
     operations: int
-    """Not received yet …"""
+    """Operations that the member has not received yet."""
     size_bytes: int
     milliseconds: int
-    """… and since when something is not on its disk."""
+    """Age of the oldest operation that is not on its disk."""
 
 
 class LagTracker:
-    """Times of operations, and what follows from them. Master only."""
+    """Lag of a ring's members, measured on the master."""
 
     def __init__(self, ring: Ring) -> None:
         self._ring = ring
         self._times: deque[tuple[int, int]] = deque()
-        """(operation, when it was the last one)."""
+        """Pairs (operation, time at which it was the last one)."""
 
     def note(self, now_ms: int) -> None:
-        """Remember when the last operation happened; the others happened between two notes."""
+        """Record the time of the last operation. Operations between two records happened between their
+        times."""
         times, ring = self._times, self._ring
         while times and times[0][0] <= ring.stable:
             times.popleft()
@@ -74,7 +77,7 @@ class LagTracker:
             times.append((ring.received, now_ms))
 
     def ring_is_behind(self) -> bool:
-        """Should publishers wait?"""
+        """Tell whether publishers must wait."""
         ring = self._ring
         behind = ring.received - ring.completed.received
         return behind > RING_BEHIND_OPERATIONS or (
@@ -82,16 +85,18 @@ class LagTracker:
         )
 
     def lag(self, name: str, now_ms: int) -> MirrorLag:
-        """How far a member is behind."""
+        """Return the lag of a member."""
         ring = self._ring
-        said = ring.reports.get(name)
-        received, durable = (ring.stable, ring.stable) if said is None else (said.received, said.durable)
-        since = next((at for number, at in self._times if number > durable), now_ms)
+        report = ring.reports.get(name)
+        received, durable = (
+            (ring.stable, ring.stable) if report is None else (report.received, report.durable)
+        )
+        since = next((time_ms for number, time_ms in self._times if number > durable), now_ms)
         behind = max(received, ring.stable)
         return MirrorLag(ring.received - received, ring.log.bytes_after(behind), now_ms - since)
 
     def late(self, now_ms: int) -> set[str]:
-        """Members that count and should not."""
+        """Return members that confirms wait for and that exceed the limits."""
         view = self._ring.view
         late = set()
         for name in order(view)[1:]:
@@ -103,23 +108,24 @@ class LagTracker:
             )
             if too_late:
                 late.add(name)
+                # Members to the right of this one receive through it, so their lag is not their own.
                 if lag.operations:
                     break
         return late
 
     def excuse(self, now_ms: int) -> None:
-        """Members that do not count and are too far behind are not waited for any more."""
+        """Drop unsynchronised members that are too far behind from log retention."""
         ring, view = self._ring, self._ring.view
         ring.excused = frozenset(
             name
             for name in view.members
-            if not view.awaits_confirms_of(name) and self._inexcusable(self.lag(name, now_ms))
+            if not view.awaits_confirms_of(name) and self._exceeds_retention(self.lag(name, now_ms))
         )
 
     @staticmethod
-    def _inexcusable(lag: MirrorLag) -> bool:
+    def _exceeds_retention(lag: MirrorLag) -> bool:
         return lag.operations > MIRROR_EXCUSED_OPERATIONS or lag.size_bytes > MIRROR_EXCUSED_BYTES
 
     def keeps_pace(self, name: str, now_ms: int) -> bool:
-        """May this member count again?"""
+        """Tell whether this member may be synchronised again."""
         return self.lag(name, now_ms).milliseconds < MIRROR_RECOVERED_MS

@@ -1,8 +1,8 @@
 """Mirrored exchanges: a queue that is bound to one is mirrored on all nodes.
 
-An exchange declared with `x-mirrored: true` says of the queues bound to it what a policy with `ha-mode: all`
-would say. A policy that has a word on mirroring comes first. Only a binding from the exchange itself counts,
-not a way through other exchanges; when the last such binding goes, so do the mirrors.
+An exchange declared with `x-mirrored: true` applies `ha-mode: all` to the queues bound to it. A policy that
+sets `ha-mode` takes precedence. Only a direct binding from the exchange counts, not a path through other
+exchanges. When the last such binding is deleted, so are the mirrors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NAME = MIRRORED.encode()
 
 
 def is_mirrored(exchange: Exchange) -> bool:
-    """Was it declared with `x-mirrored: true`?"""
+    """Tell whether an exchange was declared with `x-mirrored: true`."""
     if _NAME not in exchange.arguments:
         return False
     table = decode_table(len(exchange.arguments).to_bytes(4, "big") + exchange.arguments, 0)[0]
@@ -30,7 +30,7 @@ def is_mirrored(exchange: Exchange) -> bool:
 
 
 def mirrored_definition(state: MetadataState, policies: PolicyMatcher, queue: Queue) -> Mapping[str, Any]:
-    """What policies and exchanges say about a queue, as a policy's definition."""
+    """Return the effective policy of a queue, with `ha-mode` from its exchanges."""
     definition = policies.effective(queue.vhost, queue.name, "queues").definition
     if "ha-mode" in definition:
         return definition
@@ -41,8 +41,8 @@ def mirrored_definition(state: MetadataState, policies: PolicyMatcher, queue: Qu
 
 
 def queues_concerned(state: MetadataState, record: Binding | Exchange) -> Iterator[Queue]:
-    """The queues for which it may make a difference that a binding or an exchange has changed. When an
-    exchange goes, its bindings have gone before."""
+    """Yield the queues whose mirroring a changed binding or exchange may affect. The bindings of a deleted
+    exchange are deleted before it."""
     bindings = [record] if isinstance(record, Binding) else state.bindings_from(*record.key).values()
     for binding in bindings:
         if binding.destination_kind == "queue":

@@ -1,9 +1,9 @@
-"""Where the replicas of a queue belong: which node is its master, which nodes are its mirrors.
+"""Placement of a queue's replicas: its master's node and its mirrors' nodes.
 
-A policy says how many or which (`all`, `exactly`, `nodes`), a locator where the master of a new
-queue goes (`client-local`, `min-masters`, `random`). Given what there is, `wanted` says what ought to
-be, and `next_view` one safe step on the way: mirrors are added before any are taken away, and a
-master that must go is kept until a synchronised mirror can take its place. Chance comes from outside.
+A policy defines how many or which nodes (`all`, `exactly`, `nodes`), a locator the node of a new queue's
+master (`client-local`, `min-masters`, `random`). `wanted` returns the desired placement for the present
+one, and `next_view` one safe step towards it. It adds mirrors before it removes any, and keeps a master
+that must move until a synchronised mirror can take its place. Randomness comes from the caller.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from mirrormq.metadata.ring_view import View
 K = TypeVar("K", int, str)
 
 Choose = Callable[[int], int]
-"""Given n > 0, a number from 0 to n - 1."""
+"""Random source: given n > 0, returns a number from 0 to n - 1."""
 
 CLIENT_LOCAL, MIN_MASTERS, RANDOM = "client-local", "min-masters", "random"
 
 
 class Mirroring(NamedTuple):
-    """What a policy asks for; no policy is no `Mirroring`."""
+    """Mirroring settings of a policy. A queue without them is not mirrored."""
 
     mode: str
-    """all, exactly, nodes."""
+    """One of all, exactly, nodes."""
     replicas: int = 0
-    """exactly: replicas, the master among them."""
+    """Number of replicas, including the master (mode exactly)."""
     nodes: tuple[str, ...] = ()
-    """nodes: their names, in the policy's order."""
+    """Node names, in the policy's order (mode nodes)."""
 
 
 def mirroring(definition: Mapping[str, object]) -> Mirroring | None:
-    """The `ha-mode` and `ha-params` of an effective policy."""
+    """Return the mirroring settings (`ha-mode`, `ha-params`) of an effective policy."""
     mode, params = definition.get("ha-mode"), definition.get("ha-params")
     if mode == "all":
         return Mirroring("all")
@@ -52,10 +52,10 @@ def wanted(
     choose: Choose,
     resting: Collection[str] = (),
 ) -> tuple[str, tuple[str, ...]]:
-    """The master and the mirrors that a queue ought to have, existing ones kept where possible.
+    """Return the master and the mirrors that a queue should have; existing ones are kept where possible.
 
-    All members of `view` that are to be kept are in `running`. Nodes that are `resting` keep the mirrors
-    that they have, and get no new ones.
+    All members of `view` that are to be kept are in `running`. Nodes that are `resting` keep their mirrors
+    and get no new ones.
     """
     master = view.master
     if policy is None:
@@ -72,7 +72,7 @@ def wanted(
 def _exactly(
     count: int, view: View, mirrors: list[str], others: list[str], choose: Choose
 ) -> tuple[str, ...]:
-    """Keep the mirrors that have everything, of the rest the oldest; add any others."""
+    """Keep synchronised mirrors first, then the oldest of the rest; add randomly chosen nodes."""
     by_worth = sorted(mirrors, key=lambda name: name not in view.in_sync)
     kept = [name for name in mirrors if name in by_worth[: max(0, count)]]
     while len(kept) < count and others:
@@ -81,7 +81,8 @@ def _exactly(
 
 
 def _listed(listed: list[str], view: View, resting: Collection[str]) -> tuple[str, tuple[str, ...]]:
-    """`nodes`: a master outside the list stays until a listed mirror is synchronised."""
+    """Return master and mirrors for mode `nodes`. A master outside the list stays until a listed mirror is
+    synchronised."""
     master = view.master
     if not listed:
         return master, ()
@@ -93,7 +94,10 @@ def _listed(listed: list[str], view: View, resting: Collection[str]) -> tuple[st
 
 
 def next_view(view: View, master: str, mirrors: Sequence[str]) -> View:
-    """One step from `view` towards the master and mirrors that are wanted; `view` itself if there."""
+    """Return the view one step from `view` towards this master and these mirrors; `view` itself if it has
+    them."""
+    # Add mirrors first, then move the master to one of them, and remove mirrors last: no step drops a copy
+    # that the policy still needs.
     missing = tuple(name for name in mirrors if name not in view.members)
     if missing:
         return view.with_members((*view.members, *missing))
@@ -110,8 +114,11 @@ def next_view(view: View, master: str, mirrors: Sequence[str]) -> View:
 def locate_master(
     locator: str, client_node: str, candidates: Sequence[str], masters: Mapping[str, int], choose: Choose
 ) -> str:
-    """The node for a new queue's master; `masters` counts those that each node has. Where no candidate is
-    the client's own node, the first one stands for it; where there is none, the client's has to do."""
+    """Return the node for a new queue's master; `masters` counts the masters of each node.
+
+    The first candidate replaces a client's node that is no candidate. Without candidates the client's node is
+    used.
+    """
     if not candidates:
         return client_node
     if locator == RANDOM:
@@ -122,40 +129,40 @@ def locate_master(
 
 
 def rebalance(masters: Mapping[K, str], movable: Mapping[K, Collection[str]]) -> dict[K, str]:
-    """Moves that spread masters evenly: queue → new master.
+    """Return moves that distribute masters evenly: queue → new master.
 
-    `masters` is queue → present master, `movable` queue → nodes with a synchronised mirror of it.
-    Each step takes a queue from the fullest node it can to the emptiest one that can have it, until no
-    step makes a difference smaller.
+    `masters` is queue → present master, `movable` queue → nodes with a synchronised mirror of it. Each step
+    moves a queue from the fullest possible node to the emptiest one that can have it, until no step reduces a
+    difference.
     """
     place = dict(masters)
     count = Counter(masters.values())
     count.update({name: 0 for names in movable.values() for name in names})
-    at: dict[tuple[str, str], list[K]] = {}
+    candidates: dict[tuple[str, str], list[K]] = {}
     for queue in sorted(masters, reverse=True):
         for target in movable.get(queue, ()):
-            at.setdefault((masters[queue], target), []).append(queue)
-    while move := _best_move(at, place, count):
+            candidates.setdefault((masters[queue], target), []).append(queue)
+    while move := _best_move(candidates, place, count):
         source, target = move
-        queue = at[move].pop()
+        queue = candidates[move].pop()
         place[queue] = target
         count[source] -= 1
         count[target] += 1
         for other in movable[queue]:
             if other != target:
-                at.setdefault((target, other), []).append(queue)
+                candidates.setdefault((target, other), []).append(queue)
     return {queue: target for queue, target in place.items() if masters[queue] != target}
 
 
 def _best_move(
-    at: Mapping[tuple[str, str], list[K]], place: Mapping[K, str], count: Mapping[str, int]
+    candidates: Mapping[tuple[str, str], list[K]], place: Mapping[K, str], count: Mapping[str, int]
 ) -> tuple[str, str] | None:
-    """From where to where a queue should go next; queues that have moved on are taken off the lists."""
-    moves = sorted(at, key=lambda move: (count[move[1]] - count[move[0]], move))
+    """Return source and target of the next move; drop queues that have moved already from the candidates."""
+    moves = sorted(candidates, key=lambda move: (count[move[1]] - count[move[0]], move))
     for source, target in moves:
         if count[source] - count[target] <= 1:
             return None
-        queues = at[source, target]
+        queues = candidates[source, target]
         while queues and place[queues[-1]] != source:
             queues.pop()
         if queues:

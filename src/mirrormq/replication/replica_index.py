@@ -1,4 +1,4 @@
-"""Which node holds which queues: an index over the rings in the metadata, kept by following its changes."""
+"""Replica index: the queues of each node, kept up to date from metadata changes."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from mirrormq.metadata.state import MetadataState
 
 
 class ReplicaIndex:
-    """Who holds what."""
+    """Index of the rings in the metadata by node."""
 
     def __init__(self, state: MetadataState) -> None:
         self.masters: Counter[str] = Counter()
-        """How many queues have their master on a node."""
+        """Number of queues whose master is on each node."""
         self.held: dict[str, dict[int, None]] = {}
-        """The ids of the queues of whose rings a node is a member, or that wait for it."""
+        """Ids of the queues that have each node as a ring member, or wait for it."""
         for queue in state.queues.values():
             self._count(queue)
 
     def follow(self, change: Change) -> None:
-        """The metadata has changed."""
+        """Update the index after a metadata change."""
         record = change.record
         if not isinstance(record, Queue):
             return

@@ -1,68 +1,75 @@
-"""The ring: guaranteed multicast among the nodes that hold one queue.
+"""Ring: guaranteed multicast among the nodes that hold one queue.
 
-# The promise
+# The guarantee
 
-The master of a queue numbers what happens to it: operation 1, 2, 3 … The ring brings each operation
-to every living member, in that order, exactly once, whoever dies on the way; and it tells the master
-when an operation is everywhere, and when it is on every disk. That is all. It does not decide who is
-a member, who is master, or who is dead: views do, and views come from the metadata, which orders them.
+The master of a queue numbers its operations: 1, 2, 3 … The ring brings each operation to every live member,
+in that order, exactly once, no matter which members fail on the way. It reports to the master when every
+member has received an operation, and when every disk has it. The ring does nothing else. It does not decide
+which nodes are members, which is master, or which have failed: views do, and the metadata orders the views.
 
 # The idea
 
 The members form a circle in order of age, the master first: M → A → B → M. Operations travel to the right
-only. The master sends a batch to A, which passes it on to B at once and only then works on it; B is the
-last. So each operation leaves each node once, however many mirrors there are. What a member has, it
-says to the master itself: two marks, how far it has *received* and how far it has it on *disk*. The
-circle closes there, and the minimum over the members that count is what may be confirmed.
+only. The master sends a batch to A. A first passes it on to B and then processes it; B is the last. Each
+operation therefore leaves each node once, however many mirrors there are. Each member reports its progress
+to the master directly, as two marks: how far it has *received*, and how far it is on *disk*. The circle
+closes there. The minimum over the members that confirms wait for may be confirmed.
 
     M  sends 7…9 to A
-    A  passes 7…9 on to B, writes them down, tells M (9, 9)
-    B  writes them down, tells M (9, 6): its disk takes longer
-    M  has (9, 9): up to 6 is on every disk and may be confirmed
+    A  passes 7…9 on to B, writes them to disk, reports (9, 9) to M
+    B  writes them to disk, reports (9, 6) to M: its disk takes longer
+    M  has (9, 9): operations up to 6 are on every disk and may be confirmed
 
-Members that are not synchronised do not count: nobody waits for them, and they have their places at the
-end of the circle, where a slow one delays nobody. (One that is about to be synchronised counts for a
-while before it may be promoted: else what was confirmed just before without it could be lost with the
-others.) What everybody has, and every disk that counts, is *stable*: nobody will ever ask for it again,
-and logs are cut there. A member that is so far behind that nobody wants to keep the log for it any
-longer is *excused*: it will find a gap, and begin again.
+Confirms do not wait for members that are neither synchronised nor joining. Their places are at the end of
+the circle, where a slow one delays no other member. (Confirms wait for a joining member for a while before
+it may be promoted. Otherwise a message that was confirmed without it just before could be lost with the
+others.)
 
-# When a member dies
+Operations that every member has received, and that are on every disk that confirms wait for, are *stable*:
+no member will ever request them again, and logs are cut there. A member may be so far behind that the
+master no longer keeps the log for it. Such a member is *excused*: it will find a gap and begin again.
 
-A new view leaves it out. Its left neighbour has a new right neighbour and sends it everything behind
-the stable mark again; what is known already is dropped by its number. What the master waited for is
-then the minimum over fewer members, and so what only the dead one had not said is confirmed.
+# When a member fails
 
-# When the master dies
+A new view leaves it out. Its left neighbour has a new right neighbour and sends it everything after the
+stable mark again; the receiver drops known operations by their numbers. The master now takes the minimum
+over fewer members, and so confirms the operations for which only the failed member's report was missing.
 
-A view of a higher epoch names the new one. It goes on numbering where its own log ends, the epoch's *base*:
-an operation that only others knew never happened. Every member that counts had been waited for, so the
-new master has all that was ever confirmed. A member may have more: the dead master's last words reached
-it by another way, or it followed a master in between that the new one never heard of. So numbers alone
-do not tell whether two members have the same operations. Each keeps a short *history*, the epochs that it
-has followed and their bases, and laps carry the master's: up to the first difference both are the same
-(`agreed`). A member that has more than that begins again.
+# When the master fails
 
-A new master that had itself begun again, and has not been synchronised since, has a queue that its operations
-do not account for. Its history begins with it, so that everybody else begins again too.
+A view of a higher epoch names the new master. It continues numbering where its own log ends, the epoch's
+*base*: an operation that it lacks counts as one that never happened. Confirms had waited for every member
+that may be promoted, so the new master has all operations that were ever confirmed.
+
+A member may have more operations than the new master. The failed master's last batches reached it by
+another path, or it followed an intermediate master whose operations the new one never received. Numbers
+alone therefore do not show whether two members have the same operations. Each member keeps a short
+*history*: the epochs that it has followed and their bases. Operation batches carry the master's history; up
+to the first difference both members have the same operations (`agreed`). A member that has more than that
+begins again.
+
+A new master may itself have begun again without being synchronised since. Its queue then holds messages
+that its operations do not account for. Its history begins with it, so that all other members begin again,
+too.
 
 # Invariants
 
-1.  An operation is only ever sent by its epoch's master or passed on by a member that received it.
-2.  A member holds operations without gaps: `received` says it all.
+1.  Only the master of its epoch sends an operation, and only a member that received it passes it on.
+2.  A member holds operations without gaps: `received` describes them all.
 3.  A member's log holds everything above its stable mark, up to `received`.
-4.  Nothing of an older epoch is accepted after a newer epoch's view is known (G2).
+4.  A member accepts nothing of an older epoch once it knows a newer epoch's view (G2).
 5.  `completed` never goes back within an epoch. A new master knows of no disk but its own, beyond what
     is stable.
-6.  A member speaks in an epoch only when it has its history: else it might pass on what never happened.
+6.  A member sends in an epoch only once it has that epoch's history: otherwise it might pass on operations
+    that never happened.
 7.  A member that begins, or begins again, does so at the beginning of a neighbour's whole log.
 
-# What was left out
+# Omissions
 
-Members do not watch each other here: the cluster's failure detector does, once per pair of nodes
-instead of once per queue. Marks do not go round, as they do in RabbitMQ's guaranteed multicast: a
-member in the middle that is slow would delay what the others have to say, and nobody could tell
-who it was (decision 0011).
+Members do not monitor each other here: the cluster's failure detector does, once per pair of nodes instead
+of once per queue. Marks do not travel round the ring, as they do in RabbitMQ's guaranteed multicast (gm): a
+slow member in the middle would delay the reports of the others, and the master could not identify it
+(decision 0011).
 """
 
 from __future__ import annotations
@@ -76,138 +83,145 @@ from mirrormq.replication.operation_log import OperationLog
 from mirrormq.replication.ring_messages import OperationBatch, ProgressReport
 
 EARLY_BYTES_MAX = 16 * 1024 * 1024
-"""Laps of views that this node has not heard of yet. A view takes a few milliseconds to arrive; who is
-further behind than this asks its neighbour for everything once it has heard."""
+"""Limit of kept operation batches whose view this node does not know yet. A view arrives within milliseconds.
+A member that drops batches here requests everything from its neighbour once it knows the view."""
 
 OPERATION_BATCH_BYTES_MAX = 4 * 1024 * 1024
-"""What a lap carries, unless a single operation is larger: after a long cut a whole log is sent, and the
-link has other things to carry as well."""
+"""Size limit of an operation batch, unless a single operation is larger. After a long partition a whole log
+is sent, and the link must carry other traffic as well."""
 
 
 NO_STANDING = -1
-"""The attempt of a member whose copy rests on nothing yet."""
+"""Sync generation of a member that has not been synchronised in this epoch."""
 
 
 class Completed(NamedTuple):
-    """How far the ring has come, as its master knows it."""
+    """Progress of the whole ring, as its master knows it."""
 
     received: int
     durable: int
 
 
 class RingWork(NamedTuple):
-    """What is to be done after a call."""
+    """Work that is due after a call of `Ring.take`."""
 
     operation_batches: list[tuple[str, OperationBatch]]
     report: ProgressReport | None
-    """For the master."""
+    """Progress report for the master."""
     operations: list[bytes]
-    """To be applied, in order; the last of them has the number `received`."""
+    """Operations to apply, in order; the last of them has the number `received`."""
     diverged: bool
-    """This member has operations that the master does not have, or lacks some that nobody will send it
-    any more: it must start afresh."""
+    """This member has operations that the master lacks, or lacks some that no member can send any longer. It
+    must begin again."""
     lacking: bool
-    """It lacks operations that its left-hand neighbour has: it should ask for them."""
+    """This member lacks operations that its left neighbour has, and should request them."""
 
 
 def order(view: View) -> tuple[str, ...]:
-    """The circle: in order of age, but those who do not count come last."""
+    """Return the circle: members in order of age, but those that confirms do not wait for come last."""
     awaited = [name for name in view.members if view.awaits_confirms_of(name)]
     return (*awaited, *(name for name in view.members if name not in awaited))
 
 
 class Ring:
-    """One node's membership in one queue's ring."""
+    """Membership of one node in one queue's ring."""
 
     def __init__(self, queue_id: int, me: str, view: View, received: int = 0, attempt: int = 0) -> None:
         self.queue_id = queue_id
         self.me = me
         self.log = OperationLog(received)
         self.durable = received - 1
-        """The last operation that is on this node's disk. What was there before the first one may not be."""
+        """Last operation on this node's disk; at first one before `received`, because the initial state may
+        not be on disk."""
         self.history: History = [(view.epoch, received)]
-        """The epochs that this member has followed."""
+        """Epochs that this member has followed, with their bases."""
         self.completed = Completed(received - 1, received - 1)
-        """Master only."""
+        """Progress of the whole ring (master only)."""
         self.reports: dict[str, ProgressReport] = {}
-        """Master only: what each member said last."""
+        """Last report of each member (master only)."""
         self.excused: frozenset[str] = frozenset()
-        """Master only: members that do not count and for which no log is kept."""
+        """Members that confirms do not wait for and for which no log is kept (master only)."""
         self.start = received
-        """It has the operations behind this one; what came before is for synchronisation to bring."""
+        """Operation after which this member has all operations. Synchronisation brings everything before
+        it."""
         self.attempt = attempt
-        """The synchronisation that this member's copy rests on; 0: it was born with the queue. While a view
-        counts on another one, the master does not count it: it has begun again and lacks what it had."""
+        """Sync generation of this member's copy; 0 if it has been a member since the queue was declared.
+
+        If the view lists another generation, the master does not count this member's reports: it has begun
+        again and lacks what it had.
+        """
         self.congested: Callable[[str], bool] = lambda peer: False
-        """Does so much wait for a peer that nothing should be added? What is held back meanwhile is in the
-        log, if it is not cut; then the peer will begin again."""
+        """Tell whether so much waits for a peer that nothing should be added. Held-back operations stay in
+        the log. If the log is cut meanwhile, the peer begins again."""
         self._passed = received
-        """The last operation that the right-hand neighbour was given."""
-        self._told_right: tuple[int, int, int] | None = None
-        """Version, base and stable mark last sent to the right."""
-        self._told_home: tuple[int, int, int] | None = None
-        """Attempt and marks last told to the master."""
+        """Last operation that was sent to the right neighbour."""
+        self._sent_right: tuple[int, int, int] | None = None
+        """Version, base and stable mark last sent to the right neighbour."""
+        self._sent_report: tuple[int, int, int] | None = None
+        """Sync generation and marks last reported to the master."""
         self._early: list[tuple[str, OperationBatch]] = []
         self._early_bytes = 0
         self._missed = (0, 0)
-        """The last view of which laps came so early, and were so many, that they were not kept."""
+        """Last view of which early batches were dropped, because they exceeded `EARLY_BYTES_MAX`."""
         self._early_reports: dict[str, ProgressReport] = {}
         self._inbox: list[bytes] = []
         self.agreed_up_to = NOT_AT_ALL
-        """When it has diverged: what came behind this operation never happened."""
+        """Last operation in common with the master's history, if this member has diverged. Later ones never
+        happened."""
         self._diverged = False
-        self._asked_at: tuple[int, int] | None = None
-        """Version and last operation when it asked its neighbour for what it lacks: once is enough."""
-        self._look_at(view)
+        self._requested_at: tuple[int, int] | None = None
+        """Version and last operation at the last request to the left neighbour. One request per state is
+        enough."""
+        self._set_view(view)
         self.fresh = not self.is_master
-        """It has not heard a lap yet, and takes the first one's start as its own."""
+        """This member has not received a batch yet, and begins at the start of the first one."""
         self._lacking = self.fresh
 
-    def _look_at(self, view: View) -> None:
+    def _set_view(self, view: View) -> None:
         self.view = view
         self.is_master = view.master == self.me
-        """Does this node order the operations?"""
+        """Whether this node orders the operations."""
         self.is_member = self.me in view.members
-        joined, standings = dict(view.joined), dict(view.sync_generations)
+        joined, generations = dict(view.joined), dict(view.sync_generations)
         self._joined = {name: joined.get(name, 0) for name in view.members}
         others = [name for name in view.members if name != self.me]
-        self._others = [(name, view.awaits_confirms_of(name), standings.get(name, 0)) for name in others]
-        """The others: do they count, and by which attempt?"""
+        self._others = [(name, view.awaits_confirms_of(name), generations.get(name, 0)) for name in others]
+        """Other members: whether confirms wait for them, and their sync generations."""
         circle = order(view)
-        at = circle.index(self.me) if self.is_member else 0
-        self.right = circle[at + 1] if self.is_member and at + 1 < len(circle) else None
-        """Who is spoken to; the last one has nobody to tell."""
-        self.left = circle[at - 1] if self.is_member and at else None
-        """Who speaks to this member; the master listens to nobody."""
+        position = circle.index(self.me) if self.is_member else 0
+        self.right = circle[position + 1] if self.is_member and position + 1 < len(circle) else None
+        """Member that this one sends to; None for the last member."""
+        self.left = circle[position - 1] if self.is_member and position else None
+        """Member that this one receives from; None for the master."""
 
     @property
     def received(self) -> int:
-        """The last operation that this member has."""
+        """Last operation that this member has."""
         return self.log.last
 
     @property
     def stable(self) -> int:
-        """Nobody will ask for operations up to this one."""
+        """Last operation that no member will request again."""
         return self.log.stable
 
     @property
     def established(self) -> bool:
-        """Has it heard where the present epoch begins, and followed from there?"""
+        """Whether this member knows the base of the present epoch, and has followed from there."""
         return not self.fresh and self.history[-1][0] == self.view.epoch
 
-    # -- what happens ---------------------------------------------------------------------------
+    # -- input ----------------------------------------------------------------------------------
 
     def broadcast(self, operation: bytes) -> int:
-        """Master: number an operation; it goes out with the next `take`."""
+        """Number an operation (master only). It is sent with the next `take`."""
         self.log.append(operation)
         return self.log.last
 
     def persisted(self, number: int) -> None:
-        """Operations up to `number` are on this node's disk."""
+        """Record that operations up to `number` are on this node's disk."""
         self.durable = max(self.durable, min(number, self.received))
 
     def receive(self, sender: str, operation_batch: OperationBatch) -> None:
-        """A lap from another node."""
+        """Process an operation batch from another node."""
         view = self.view
         if (operation_batch.epoch, operation_batch.version) > (view.epoch, view.version):
             self._keep_early(sender, operation_batch)
@@ -231,6 +245,8 @@ class Ring:
 
     def _accept_history(self, operation_batch: OperationBatch) -> bool:
         if self.fresh:
+            # Begin only at the start of the sender's whole log (invariant 7). Begun in the middle, this
+            # member's log would lack operations above the stable mark (invariant 3).
             if operation_batch.first != operation_batch.stable + 1:
                 self._lacking = True
                 return False
@@ -245,7 +261,7 @@ class Ring:
         return not self._diverged
 
     def _begin(self, operation_batch: OperationBatch) -> None:
-        """Whoever was not there from the first operation on has no standing by birth."""
+        """Begin at the start of a neighbour's log. A member that missed operations is not synchronised."""
         self.start = self.durable = self._passed = operation_batch.stable
         self.log = OperationLog(operation_batch.stable)
         if not self.attempt and operation_batch.stable:
@@ -254,16 +270,17 @@ class Ring:
     def _accept_operations(self, operation_batch: OperationBatch) -> None:
         known = self.received - operation_batch.first + 1
         if known < 0:
+            # Operations before the start of the sender's log are cut: no member can send them any longer.
             self._diverged = operation_batch.first == operation_batch.stable + 1
             self._lacking = not self._diverged
             self.agreed_up_to = self.received
             return
-        fresh = operation_batch.operations[known:]
-        self.log.extend(fresh)
-        self._inbox += fresh
+        unknown = operation_batch.operations[known:]
+        self.log.extend(unknown)
+        self._inbox += unknown
 
     def report(self, sender: str, report: ProgressReport) -> None:
-        """Master: what a member says it has."""
+        """Store a member's progress report (master only)."""
         if (report.epoch, report.version) > (self.view.epoch, self.view.version):
             self._early_reports[sender] = report
         elif self.is_master and report.epoch == self.view.epoch and report.joined == self._joined.get(sender):
@@ -272,26 +289,28 @@ class Ring:
     # -- views ----------------------------------------------------------------------------------
 
     def change(self, view: View) -> None:
-        """The metadata has a new view; older ones than the present are ignored."""
+        """Adopt a new view of the metadata. Older views than the present one are ignored."""
         if (view.epoch, view.version) <= (self.view.epoch, self.view.version):
             return
         new_epoch = view.epoch > self.view.epoch
         missed = self._missed > (self.view.epoch, self.view.version)
         joined = self._joined
-        self._look_at(view)
+        self._set_view(view)
         kept = {} if new_epoch else self.reports
         self.reports = {name: kept[name] for name in kept if joined.get(name) == self._joined.get(name)}
-        self._told_right = self._told_home = None
+        self._sent_right = self._sent_report = None
         self._passed = self.stable
         self._diverged = self._diverged and not new_epoch
         if not self.is_member:
             return
         if new_epoch and self.is_master:
-            stands = not self.fresh and view.sync_generation(self.me) == self.attempt
-            before = self.history[1 - HISTORY_MAX :] if stands else []
+            # A master that began again holds more than its operations account for: with a history of its
+            # own, every other member begins again, too.
+            synchronised = not self.fresh and view.sync_generation(self.me) == self.attempt
+            before = self.history[1 - HISTORY_MAX :] if synchronised else []
             self.history = [*before, (view.epoch, self.received)]
-            known = self.stable if stands else NOT_AT_ALL
-            self.completed = Completed(known, known)
+            completed = self.stable if synchronised else NOT_AT_ALL
+            self.completed = Completed(completed, completed)
             self.fresh = False
         early, self._early, self._early_bytes = self._early, [], 0
         self._lacking = self._lacking or missed or self.fresh
@@ -302,19 +321,21 @@ class Ring:
             self.report(sender, report)
 
     def send_again(self, peer: str) -> None:
-        """A peer may lack what it was sent: give it everything that is not stable."""
+        """Send everything that is not stable to a peer again, because it may lack what it was sent."""
         if peer == self.right:
             self._passed = self.stable
-            self._told_right = None
+            self._sent_right = None
         if peer == self.view.master:
-            self._told_home = None
+            self._sent_report = None
 
-    # -- what is to be done ---------------------------------------------------------------------
+    # -- output ---------------------------------------------------------------------------------
 
     def take(self, *, reporting: bool = True, idle: bool = True) -> RingWork:
-        """Everything to send and to apply since the last time. Not `reporting`: the disk comes first, what
-        this member has is not told yet. Not `idle`: there will be more to say soon, so a new stable mark
-        may wait for it."""
+        """Return everything to send and to apply since the last call.
+
+        Without `reporting`, the progress report waits for the disk. Without `idle`, more batches follow soon,
+        so a new stable mark waits for one of them.
+        """
         operation_batches: list[tuple[str, OperationBatch]] = []
         report = None
         if self.is_member and self.established and not self._diverged:
@@ -327,53 +348,58 @@ class Ring:
                     (self.right, operation_batch) for operation_batch in self._operation_batches(idle)
                 ]
         diverged, self._diverged = self._diverged, False
-        return RingWork(operation_batches, report, self.take_operations(), diverged, self._asks_now())
+        return RingWork(operation_batches, report, self.take_operations(), diverged, self._must_request())
 
     def take_operations(self) -> list[bytes]:
-        """What was received and is to be applied."""
+        """Return the received operations that are to be applied."""
         inbox, self._inbox = self._inbox, []
         return inbox
 
-    def _asks_now(self) -> bool:
+    def _must_request(self) -> bool:
         lacking, self._lacking = self._lacking and self.left is not None, False
         now = (self.view.version, self.received)
-        if not lacking or now == self._asked_at:
+        if not lacking or now == self._requested_at:
             return False
-        self._asked_at = now
+        self._requested_at = now
         return True
 
     def _settle(self) -> None:
-        """Master: see how far the circle has come."""
+        """Compute the progress of the whole ring from the reports (master only)."""
         received = everyone = self.received
         durable = self.durable
-        for name, counts, standing in self._others:
-            said = self.reports.get(name)
+        for name, awaited, generation in self._others:
+            report = self.reports.get(name)
             if name not in self.excused:
-                everyone = min(everyone, self.stable if said is None else said.received)
-            if counts and (said is None or said.attempt != standing):
+                everyone = min(everyone, self.stable if report is None else report.received)
+            # A report of another sync generation says nothing about the copy that the view counts on.
+            if awaited and (report is None or report.attempt != generation):
                 received = durable = NOT_AT_ALL
-            elif counts and said is not None:
-                received, durable = min(received, said.received), min(durable, said.durable)
+            elif awaited and report is not None:
+                received, durable = min(received, report.received), min(durable, report.durable)
         before = self.completed
         self.completed = Completed(max(before.received, received), max(before.durable, durable))
         self.log.cut(min(everyone, self.completed.durable))
 
     def _report(self) -> ProgressReport | None:
         marks = (self.attempt, self.received, self.durable)
-        if marks == self._told_home:
+        if marks == self._sent_report:
             return None
-        self._told_home = marks
+        self._sent_report = marks
         view = self.view
         return ProgressReport(self.queue_id, view.epoch, view.version, self._joined[self.me], *marks)
 
     def _operation_batches(self, idle: bool) -> list[OperationBatch]:
         self._passed = max(self._passed, self.stable)
         operations = self.log.after(self._passed)
-        told = (self.view.version, self.history[-1][1], self.stable)
-        known = self._told_right
-        if not operations and known is not None and (told if idle else told[:2]) == known[: 3 if idle else 2]:
+        header = (self.view.version, self.history[-1][1], self.stable)
+        sent = self._sent_right
+        if (
+            not operations
+            and sent is not None
+            and (header if idle else header[:2]) == sent[: 3 if idle else 2]
+        ):
             return []
-        self._told_right = told
+        self._sent_right = header
         operation_batches = []
         for part in _parts(operations):
             operation_batches.append(self._operation_batch(part))
@@ -389,7 +415,7 @@ class Ring:
 
 
 def _parts(operations: list[bytes]) -> list[list[bytes]]:
-    """Operations in parts that a lap can carry; at least one part."""
+    """Split operations into parts that fit into a batch; at least one part."""
     if len(operations) < 2 or sum(map(len, operations)) <= OPERATION_BATCH_BYTES_MAX:
         return [operations]
     parts: list[list[bytes]] = [[]]

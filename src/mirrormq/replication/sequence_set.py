@@ -1,8 +1,8 @@
-"""A set of sequence numbers, as bits in chunks: long stretches and scattered numbers cost the same little.
+"""Set of sequence numbers, as bits in chunks: long spans and scattered numbers cost equally little.
 
-A queue of a million messages whose every second one is acknowledged is a million ranges of one, or
-a thousand chunks of 1,024 bits. Chunks are whole numbers of any size to Python, so what two sets have in
-common, or one has and the other has not, is one operation on a thousand numbers at a time.
+A queue of a million messages of which every second one is acknowledged is half a million spans of one, or a
+thousand chunks of 1,024 bits. Python integers hold chunks of any size, so the intersection or difference of
+two sets is one operation on a thousand numbers at a time.
 """
 
 from __future__ import annotations
@@ -12,32 +12,33 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 Range = tuple[int, int]
-"""The first number, and how many."""
+"""Span: the first number, and the count."""
 
 CHUNK_BITS = 10
 CHUNK = 1 << CHUNK_BITS
-"""1,024 numbers, 128 bytes: what a queue with one message pays, and a queue with a million 128 KiB."""
+"""Numbers in a chunk: 1,024, in 128 bytes. A queue with one message pays that much, one with a million 128
+KiB."""
 OFFSET = CHUNK - 1
 FULL = (1 << CHUNK) - 1
 
 
 class PackedNumbers(msgspec.Struct, frozen=True, array_like=True):
-    """A SequenceSet on its way to another node."""
+    """Encoded SequenceSet for another node."""
 
     full: list[Range]
-    """Chunks that are full: the first one's number, and how many in a row."""
+    """Full chunks: the number of the first one, and the count in a row."""
     partial: list[tuple[int, bytes]]
-    """Others: the chunk's number and its bits, little-endian."""
+    """Other chunks: their numbers and bits, little-endian."""
 
 
 class SequenceSet:
-    """Numbers from 0 on."""
+    """Set of numbers from 0 on."""
 
     __slots__ = ("_chunks", "count")
 
     def __init__(self, ranges: Iterable[Range] = ()) -> None:
         self._chunks: dict[int, int] = {}
-        """Chunk number → its bits; never 0."""
+        """Bits of each chunk, by chunk number; never 0."""
         self.count = 0
         for first, size in ranges:
             self.add(first, size)
@@ -53,10 +54,10 @@ class SequenceSet:
 
     __hash__ = None  # type: ignore[assignment]
 
-    # -- changing -------------------------------------------------------------------------------
+    # -- changes --------------------------------------------------------------------------------
 
     def add(self, first: int, size: int = 1) -> None:
-        """Put a stretch in; parts of it may be there already."""
+        """Add a span, parts of which may be present already."""
         end = first + size
         while first < end:
             step = min(CHUNK - (first & OFFSET), end - first)
@@ -64,7 +65,7 @@ class SequenceSet:
             first += step
 
     def add_mask(self, first: int, mask: int) -> None:
-        """Put in the numbers of a bit mask whose lowest bit is `first`; it must not leave a chunk."""
+        """Add the numbers of a bit mask whose lowest bit is `first`. The mask must not leave a chunk."""
         number = first >> CHUNK_BITS
         before = self._chunks.get(number, 0)
         after = before | mask << (first & OFFSET)
@@ -73,14 +74,15 @@ class SequenceSet:
             self.count += after.bit_count() - before.bit_count()
 
     def remove(self, first: int, size: int = 1) -> int:
-        """Take a stretch out; says how many numbers of it were there."""
+        """Remove a span, and return how many of its numbers were present."""
         if size <= 0:
             return 0
         before, end = self.count, first + size
         numbers: Iterable[int] = range(first >> CHUNK_BITS, (end - 1 >> CHUNK_BITS) + 1)
         if size >> CHUNK_BITS > len(self._chunks):
-            reach = numbers
-            numbers = [number for number in self._chunks if number in reach]
+            # Fewer chunks exist than the span covers: visit those that exist.
+            covered = numbers
+            numbers = [number for number in self._chunks if number in covered]
         for number in numbers:
             if number in self._chunks:
                 low = max(first, number << CHUNK_BITS) & OFFSET
@@ -89,7 +91,7 @@ class SequenceSet:
         return before - self.count
 
     def subtract(self, other: SequenceSet) -> None:
-        """Take out everything that is in the other set."""
+        """Remove all numbers of another set."""
         for number in self._chunks.keys() & other._chunks.keys():
             self._take(number, other._chunks[number])
 
@@ -102,27 +104,26 @@ class SequenceSet:
         else:
             del self._chunks[number]
 
-    # -- telling --------------------------------------------------------------------------------
+    # -- queries --------------------------------------------------------------------------------
 
     def copy(self) -> SequenceSet:
-        """Another set with the same numbers."""
         twin = SequenceSet()
         twin._chunks = dict(self._chunks)
         twin.count = self.count
         return twin
 
     def ranges(self) -> list[Range]:
-        """All of it, ascending."""
-        found: list[Range] = []
+        """Return all spans, ascending."""
+        joined: list[Range] = []
         for first, size in self._spans():
-            if found and sum(found[-1]) == first:
-                found[-1] = (found[-1][0], found[-1][1] + size)
+            if joined and sum(joined[-1]) == first:
+                joined[-1] = (joined[-1][0], joined[-1][1] + size)
             else:
-                found.append((first, size))
-        return found
+                joined.append((first, size))
+        return joined
 
     def _spans(self) -> Iterator[Range]:
-        """Ranges that may touch where chunks do."""
+        """Yield spans, ascending. Adjacent ones are not joined across chunks."""
         for number in sorted(self._chunks):
             mask, base = self._chunks[number], number << CHUNK_BITS
             if mask == FULL:
@@ -137,23 +138,23 @@ class SequenceSet:
                 first = digits.find("1", end)
 
     def numbers(self) -> Iterator[int]:
-        """Each number, ascending."""
+        """Yield each number, ascending."""
         for first, size in self._spans():
             yield from range(first, first + size)
 
     def first_numbers(self, limit: int) -> list[int]:
-        """The lowest `limit` numbers."""
-        found: list[int] = []
+        """Return the lowest `limit` numbers."""
+        lowest: list[int] = []
         for first, size in self._spans():
-            found.extend(range(first, first + min(size, limit - len(found))))
-            if len(found) >= limit:
+            lowest.extend(range(first, first + min(size, limit - len(lowest))))
+            if len(lowest) >= limit:
                 break
-        return found
+        return lowest
 
-    # -- travelling -----------------------------------------------------------------------------
+    # -- encoding -------------------------------------------------------------------------------
 
     def pack(self) -> PackedNumbers:
-        """For another node."""
+        """Encode the set for another node."""
         full = ranges_of(sorted(number for number, mask in self._chunks.items() if mask == FULL))
         partial = [
             (number, mask.to_bytes((mask.bit_length() + 7) // 8, "little"))
@@ -164,25 +165,25 @@ class SequenceSet:
 
 
 def unpack(packed: PackedNumbers) -> SequenceSet:
-    """What another node has packed."""
-    found = SequenceSet()
+    """Decode a set that another node has encoded."""
+    unpacked = SequenceSet()
     for first, size in packed.full:
-        found.add(first << CHUNK_BITS, size << CHUNK_BITS)
+        unpacked.add(first << CHUNK_BITS, size << CHUNK_BITS)
     for number, bits in packed.partial:
-        found.add_mask(number << CHUNK_BITS, int.from_bytes(bits, "little") & FULL)
-    return found
+        unpacked.add_mask(number << CHUNK_BITS, int.from_bytes(bits, "little") & FULL)
+    return unpacked
 
 
 def ranges_of(numbers: Iterable[int]) -> list[Range]:
-    """Ascending numbers as ranges."""
-    found: list[Range] = []
+    """Convert ascending numbers to spans."""
+    spans: list[Range] = []
     first = previous = None
     for number in numbers:
         if previous is None or number != previous + 1:
             if first is not None and previous is not None:
-                found.append((first, previous - first + 1))
+                spans.append((first, previous - first + 1))
             first = number
         previous = number
     if first is not None and previous is not None:
-        found.append((first, previous - first + 1))
-    return found
+        spans.append((first, previous - first + 1))
+    return spans

@@ -1,1 +1,1 @@
-"""A whole cluster in one process and one thread, where everything that can go wrong does, by one seed."""
+"""Deterministic simulator: a whole cluster in one process and one thread, with faults drawn from one seed."""

@@ -1,9 +1,8 @@
-"""A client that works with a lease, as a Spark query does: take, read, settle, and the same again after any
-trouble.
+"""Client that works with a lease, as a Spark query does: take, read, settle, with retries after failures.
 
-What it has taken under a number it must get again under that number, whoever died meanwhile, until it has
-settled it. It remembers across connections where it was, and begins with no number before it is done with
-the last one.
+The broker must return the messages of a take again under its number, no matter which nodes fail, until the
+client has settled them. The client remembers its position across connections, and finishes one number
+before it starts the next.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ NOT_FOUND = 404
 
 
 class LeaseStep(Enum):
-    """What it asks next."""
+    """Next request of the client."""
 
     TAKE = "take"
     READ = "read"
@@ -38,7 +37,7 @@ class LeaseStep(Enum):
 
 
 class LeaseClient(SimulatedClient):
-    """Works through one queue, a take at a time."""
+    """Lease client that processes one queue, a take at a time."""
 
     _number = 1
     _step = LeaseStep.TAKE
@@ -47,11 +46,12 @@ class LeaseClient(SimulatedClient):
     _rows: Sequence[BatchRow] = ()
     _bodies: tuple[str, ...] = ()
     _tried = False
-    """Has it asked for this number before? Then it may have something, although nobody said so."""
+    """Whether this number was requested before. The lease may then hold messages although no reply
+    arrived."""
     _ending = _returning = False
 
     def begin(self) -> None:
-        self._ready = self._asked = False
+        self._ready = self._pending = False
         if self._step is LeaseStep.READ:
             self._step = LeaseStep.TAKE
         self.queue = self.queues[0]
@@ -61,19 +61,20 @@ class LeaseClient(SimulatedClient):
         )
 
     def waiting(self) -> bool:
-        return not self._ready or self._asked
+        return not self._ready or self._pending
 
     def rest(self) -> None:
-        """Soon: when it is done with what it holds."""
+        """Stop soon: once the messages that the client holds are settled."""
         self._ending = True
 
     def give_back(self) -> None:
-        """All is healed: the lease may still hold what another side gave it, and its answer was lost."""
+        """Release the lease after all faults are healed. It may hold messages of another side whose reply was
+        lost."""
         self._returning, self.resting = True, False
 
     def act(self) -> None:
         assert self.session is not None
-        if not self._ready or self._asked:
+        if not self._ready or self._pending:
             return
         if self._ending and self._step is LeaseStep.TAKE and not self._tried:
             if not self._returning:
@@ -84,41 +85,42 @@ class LeaseClient(SimulatedClient):
         if not self._ending and self.choice.random() < HUNG_UP:
             self.hang_up()
         else:
-            self._asked = True
-            self._ask()
+            self._pending = True
+            self._send_request()
 
-    def _ask(self) -> None:
+    def _send_request(self) -> None:
         assert self.session is not None
         body = b""
         match self._step:
             case LeaseStep.TAKE:
                 self._tried = True
-                question = range_protocol.take(self.queue, self.name, self._number, TAKE_MESSAGES)
+                request = range_protocol.take(self.queue, self.name, self._number, TAKE_MESSAGES)
             case LeaseStep.READ:
                 body = self._spans
-                question = range_protocol.read(self.queue, self._taken.from_, self._taken.to, READ_BYTES)
+                request = range_protocol.read(self.queue, self._taken.from_, self._taken.to, READ_BYTES)
             case LeaseStep.SETTLE:
-                for each in self._bodies:
+                for acknowledged in self._bodies:
                     now = self.hosts.timeline.now_ms
-                    self.hosts.history.acknowledged[each] = AcknowledgedRecord(each, self.node, now)
-                question = range_protocol.settle(
+                    record = AcknowledgedRecord(acknowledged, self.node, now)
+                    self.hosts.history.acknowledged[acknowledged] = record
+                request = range_protocol.settle(
                     self.queue, self.name, number=self._number, digest=digest([self._spans])
                 )
             case LeaseStep.RELEASE:
-                question = range_protocol.release(self.queue, self.name)
-        self.session.ask(question, body)
+                request = range_protocol.release(self.queue, self.name)
+        self.session.ask(request, body)
 
     def hear(self, event: Event) -> None:
         if isinstance(event, MethodReply) and isinstance(event.method, methods.BasicConsumeOk):
             self._ready = True
         elif isinstance(event, Delivery):
-            self._asked = False
+            self._pending = False
             properties = decode_properties(event.properties, 0)
             headers = properties.headers or {}
             if properties.type_ == range_protocol.OK:
                 self._answered(headers, bytes(event.body))
             elif headers["code"].value == NOT_FOUND and self._step in (LeaseStep.SETTLE, LeaseStep.RELEASE):
-                self._done()  # it was heard the last time, and the answer was not
+                self._done()  # the broker processed an earlier attempt, whose reply was lost
             elif self._step is LeaseStep.SETTLE:
                 self._step = LeaseStep.RELEASE
             elif self._step is LeaseStep.READ:
@@ -149,7 +151,8 @@ class LeaseClient(SimulatedClient):
         self._step = LeaseStep.RELEASE if gives_back else LeaseStep.SETTLE
 
     def _done(self) -> None:
-        """With this number. That its messages were with somebody the broker writes down only now."""
+        """Finish this number. Record its deliveries only now, because the broker marks them as delivered only
+        now."""
         for row in self._rows:
             headers = decode_properties(row.envelope.properties, 0).headers or {}
             self.hosts.history.delivered.append(

@@ -1,14 +1,14 @@
-"""Links between simulated nodes: they carry in order, and they delay, stall, fall silent and break.
+"""Links between simulated nodes: ordered, but delayed, stalled, silent and broken by faults.
 
-What nodes may rely on is what the real links promise (`runtime/peer_links.py`): `up` and `down`
-alternate, session numbers grow, within a session and a lane messages come in order and at most once, and
-what was on its way when a link went down is lost or not. What may happen beyond that happens here:
+Nodes may rely on the guarantees of real links (`runtime/peer_links.py`): `up` and `down` alternate, session
+numbers grow, and within a session and a lane messages arrive in order and at most once. Messages in flight
+when a link goes down are lost or not. Beyond that, the network injects faults:
 
-    cut     one direction carries nothing; the other may. Whoever hears nothing for long enough hangs up
-    clog    one direction carries everything very late
-    break   the connection is reset, with some of what was on its way
+    cut     one direction carries nothing; the other may. A node that hears nothing for long enough hangs up
+    clog    one direction delays everything
+    break   the connection is reset, with some of the messages in flight
 
-Messages cross as bytes, so that no two nodes ever share an object.
+Messages are encoded to bytes, so that no two nodes ever share an object.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from mirrormq.simulator.virtual_time import VirtualTime
 
 LOOK_MS = 250
 SILENCE_MS = 3500
-"""The failure detector's own terms (`peers/failure_detector.py`)."""
+"""Timeout of the failure detector (`peers/failure_detector.py`)."""
 
 SILENT_PEER = "nothing heard for 3.5 s"
-"""In the words of the real links."""
+"""Reason for a lost link in the text of the real failure detector."""
 
 DIAL_MS = 60
-"""What it takes to connect, at most: a lost connection is dialled anew at once."""
+"""Longest time to connect. A lost connection is dialled again at once."""
 
 LATENCY_MS = 3
-"""On a good day, at most."""
+"""Longest latency without faults."""
 
 END = b""
-"""Behind the last message: the connection was closed. No message is empty."""
+"""Marker after the last message: the connection was closed. No message is empty."""
 
 
 class NetworkListener(Protocol):
-    """A node, as links see it."""
+    """Node, as its links see it."""
 
     def statement(self) -> Any:
-        """What it states of itself in the handshake."""
+        """Return the durable state that the node states in the handshake."""
 
     def up(self, peer: str, session: int, stated: Any) -> None: ...
     def down(self, peer: str, reason: str) -> None: ...
@@ -49,21 +49,21 @@ class NetworkListener(Protocol):
 
 
 class NetworkPacket(NamedTuple):
-    """On its way."""
+    """Message in flight."""
 
     due_ms: int
     data: bytes
 
 
 class _End:
-    """One node's end of a session: what it sends, and whether it still listens."""
+    """Node's end of a session: outgoing messages, and whether it still listens."""
 
     def __init__(self, now_ms: int) -> None:
         self.open = True
         self.heard_ms = now_ms
-        """When the peer was last heard."""
+        """Time of the last message from the peer."""
         self.lanes: tuple[deque[NetworkPacket], deque[NetworkPacket]] = (deque(), deque())
-        """What it has sent and the peer has not received: urgent, and the rest."""
+        """Messages in flight to the peer: urgent ones, and the rest."""
 
 
 class _Session:
@@ -73,7 +73,7 @@ class _Session:
 
 
 class Network:
-    """All links of a world."""
+    """Links of all nodes of a simulated world."""
 
     def __init__(
         self,
@@ -92,20 +92,21 @@ class Network:
         self.cuts: set[tuple[str, str]] = set()
         """Directions, sender first, that carry nothing."""
         self.clogs: dict[tuple[str, str], int] = {}
-        """Directions that carry so many milliseconds late."""
+        """Extra delay of a direction, in milliseconds."""
         self.frozen: set[str] = set()
-        """Nodes that do nothing at all."""
-        timeline.every(LOOK_MS, self._look)
+        """Nodes that are stopped completely (SIGSTOP)."""
+        timeline.every(LOOK_MS, self._check_links)
 
     # -- nodes ----------------------------------------------------------------------------------
 
     def attach(self, name: str, user: NetworkListener) -> None:
-        """A node starts."""
+        """Connect a starting node."""
         self._users[name] = user
         self._dial_all()
 
     def detach(self, name: str, *, silently: bool) -> None:
-        """A node is dead. Its machine closes its connections, unless it is dead too."""
+        """Disconnect a failed node. Its machine closes its connections, unless the machine failed, too
+        (`silently`)."""
         del self._users[name]
         for pair, session in list(self._sessions.items()):
             if name in pair:
@@ -118,7 +119,7 @@ class Network:
                     self._close(name, pair, session)
 
     def send(self, sender: str, receiver: str, message: Any, urgent: bool = True) -> None:
-        """Nothing happens if there is no link."""
+        """Send a message, if there is a link."""
         session = self._sessions.get(frozenset((sender, receiver)))
         if session is not None and session.ends[sender].open:
             lane = session.ends[sender].lanes[0 if urgent else 1]
@@ -131,20 +132,20 @@ class Network:
     # -- faults ---------------------------------------------------------------------------------
 
     def cut(self, sender: str, receiver: str) -> None:
-        """One direction goes dead."""
+        """Stop one direction."""
         self.cuts.add((sender, receiver))
 
     def mend(self, sender: str, receiver: str) -> None:
-        """It carries again, also what was held up."""
+        """Restore one direction, with the messages that it held back."""
         self.cuts.discard((sender, receiver))
         self._resume(sender, receiver)
 
     def freeze(self, name: str) -> None:
-        """A node stops in the middle of things."""
+        """Stop a node at any point."""
         self.frozen.add(name)
 
     def thaw(self, name: str) -> None:
-        """It goes on, and gives everybody time to be heard again."""
+        """Resume a frozen node, and restart its failure detection timeouts."""
         self.frozen.discard(name)
         for pair, session in list(self._sessions.items()):
             if name in pair:
@@ -153,18 +154,18 @@ class Network:
                 self._resume(peer, name)
 
     def reset(self, one: str, other: str) -> None:
-        """A connection breaks."""
+        """Reset a connection."""
         pair = frozenset((one, other))
         session = self._sessions.get(pair)
         if session is not None:
             self._hang_up(one, pair, session, "connection reset")
 
     def linked(self, one: str, other: str) -> bool:
-        """Can these two talk to each other, faults permitting?"""
-        ways = ((one, other), (other, one))
-        return {one, other} <= self._users.keys() and not any(way in self.cuts for way in ways)
+        """Tell whether two nodes run and no cut separates them."""
+        directions = ((one, other), (other, one))
+        return {one, other} <= self._users.keys() and not any(each in self.cuts for each in directions)
 
-    # -- inside ---------------------------------------------------------------------------------
+    # -- internals ------------------------------------------------------------------------------
 
     def _carries(self, sender: str, receiver: str) -> bool:
         return (sender, receiver) not in self.cuts and receiver not in self.frozen
@@ -177,7 +178,7 @@ class Network:
                     self._timeline.after(0, lambda: self._deliver(session, sender, receiver))
 
     def _deliver(self, session: _Session, sender: str, receiver: str) -> None:
-        """The next message that is due; what is held up stays where it is."""
+        """Deliver the next message that is due. Held-back messages stay in their lanes."""
         if not self._carries(sender, receiver) or not session.ends[receiver].open:
             return
         if receiver not in self._users:
@@ -192,8 +193,8 @@ class Network:
                     self._end_one(receiver, frozenset((sender, receiver)), session, "closed by the peer")
                 return
 
-    def _look(self) -> None:
-        """Who has been silent for too long, and who could be dialled?"""
+    def _check_links(self) -> None:
+        """Close links that have been silent for too long, and dial missing ones."""
         now = self._timeline.now_ms
         for pair, session in list(self._sessions.items()):
             for name in sorted(pair):
@@ -201,8 +202,8 @@ class Network:
                 end = session.ends[name]
                 if not end.open or name in self.frozen or name not in self._users:
                     continue
-                speaks = peer in self._users and peer not in self.frozen and session.ends[peer].open
-                if speaks and (peer, name) not in self.cuts:
+                peer_sends = peer in self._users and peer not in self.frozen and session.ends[peer].open
+                if peer_sends and (peer, name) not in self.cuts:
                     end.heard_ms = now
                 elif now - end.heard_ms >= SILENCE_MS:
                     self._hang_up(name, pair, session, SILENT_PEER)
@@ -214,7 +215,8 @@ class Network:
             self._close(name, pair, session)
 
     def _close(self, name: str, pair: frozenset[str], session: _Session) -> None:
-        """Some of what is on its way still arrives, and then the end: last in the lane that goes last."""
+        """Close a connection. Some messages in flight still arrive; the end follows in the lane that is read
+        last."""
         (peer,) = pair - {name}
         lanes = session.ends[name].lanes
         for lane in lanes:
@@ -225,7 +227,7 @@ class Network:
         self._timeline.at(due, lambda: self._finish(session, name, peer))
 
     def _finish(self, session: _Session, sender: str, receiver: str) -> None:
-        """Deliver what is left of a closed connection, as far as it carries."""
+        """Deliver the remaining messages of a closed connection, as far as the direction carries."""
         end = session.ends[receiver]
         while end.open and receiver in self._users and self._carries(sender, receiver):
             before = sum(map(len, session.ends[sender].lanes))
@@ -246,13 +248,13 @@ class Network:
 
     def _dial_all(self) -> None:
         names = sorted(self._users)
-        for at, one in enumerate(names):
-            for other in names[at + 1 :]:
+        for position, one in enumerate(names):
+            for other in names[position + 1 :]:
                 if self._wants_link(one, other):
                     self._dial(one, other)
 
     def _wants_link(self, one: str, other: str) -> bool:
-        """Has either lost its link, or never had one, and can they connect?"""
+        """Tell whether two nodes have no complete link and can connect."""
         session = self._sessions.get(frozenset((one, other)))
         lost = session is None or not all(end.open for end in session.ends.values())
         return lost and self.linked(one, other) and not {one, other} & self.frozen

@@ -1,4 +1,4 @@
-"""Which of a failing run's faults does it need? Leave one out after the other, as long as it still fails."""
+"""Shrinking of a failing run: leave out one fault after another, as long as the run still fails."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from mirrormq.simulator.world import SimulationFailed, SimulationOptions, World
 
 
 class ShrinkOutcome(NamedTuple):
-    """A run that is over."""
+    """Result of a run."""
 
     world: World
     wrong: str
-    """What was wrong, if anything."""
+    """Description of the failure; empty if the run passed."""
     kinds: frozenset[str] = frozenset()
-    """Which checkers say so."""
+    """Checkers that failed."""
 
 
 def outcome(options: SimulationOptions) -> ShrinkOutcome:
-    """Play a run."""
+    """Execute a run and return its result."""
     world = World(options)
     try:
         world.run()
     except SimulationFailed as failure:
         return ShrinkOutcome(world, str(failure), failure.kinds)
-    except Exception as error:  # a node that fails is a finding like any other
+    except Exception as error:  # an exception in a node is a failure of the run, too
         text = "".join(traceback.format_exception(error, limit=-6))
         return ShrinkOutcome(world, f"a node failed: {text}", frozenset({type(error).__name__}))
     return ShrinkOutcome(world, "")
@@ -35,8 +35,10 @@ def outcome(options: SimulationOptions) -> ShrinkOutcome:
 def shrink(
     options: SimulationOptions, tried: Callable[[int], None] = lambda count: None
 ) -> SimulationOptions:
-    """The same run with as few faults as it needs to fail for the same reason; `tried` is told how many are
-    left."""
+    """Return the run with as few faults as it needs to fail for the same reason.
+
+    The function calls `tried` with the number of faults that are left.
+    """
     kinds = outcome(options).kinds
     for fault in World(options).schedule:
         fewer = options._replace(left_out=options.left_out | {fault.number})

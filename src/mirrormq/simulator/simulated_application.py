@@ -1,4 +1,4 @@
-"""A simulated node's application: the real broker on the node's simulated disk, without sockets and loop."""
+"""Application of a simulated node: the real broker on a simulated disk, without sockets and event loop."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ from mirrormq.storage.journal import Journal
 from mirrormq.wire.content import body_of
 
 SEGMENT_BYTES = 64 * 1024
-"""Small, so that segments come and go in a short run."""
+"""Segment size: small, so that a short run creates and deletes segments."""
 
 HOT_BYTES = 1 << 30
 SYNC_BATCH_MESSAGES = 4096
 HOUSEKEEPING_MS = 0
-"""How often the journal is tidied up; 0: not in so short a time."""
+"""Interval of the journal's compaction; 0 disables it, because a run is short."""
 
 HOUSEKEEPING_BYTES = 1024
-"""How much of it at a time."""
+"""Bytes compacted at a time."""
 
 EPOCH_MS = 1_700_000_000_000
-"""When simulated time begins, as the broker sees it."""
+"""Wall-clock time at the start of the simulation, as the broker sees it."""
 
 STOPPING_MS = 20
-"""What closing everything takes, at most."""
+"""Longest time to stop the application."""
 
 
 class SimulatedApplication:
-    """Implements `simulator.node.HostedApplication`."""
+    """Application of a simulated node. Implements `simulator.simulated_node.HostedApplication`."""
 
     def __init__(self, node: SimulatedNode, turned: Callable[[SimulatedNode], None]) -> None:
         self._node = node
         self._turned = turned
-        """Told when a turn is over: clients may read."""
+        """Called at the end of a turn, when clients may read."""
         self._names = 0
         self.broker: Broker | None = None
         self.orphan_collector: OrphanCollector | None = None
@@ -55,13 +55,13 @@ class SimulatedApplication:
 
     @property
     def clients(self) -> int:
-        """Open connections."""
+        """Number of open connections."""
         return len(self.broker.connections) if self.broker is not None else 0
 
-    # -- lives ----------------------------------------------------------------------------------
+    # -- lifecycle ------------------------------------------------------------------------------
 
     def start(self, incarnation: int) -> None:
-        """Open the journal and serve."""
+        """Open the journal and serve clients."""
         node = self._node
         metadata = node.member.metadata
         journal = self._open_journal()
@@ -82,13 +82,13 @@ class SimulatedApplication:
         if node.controller.apart:
             self.partition_started()
         if HOUSEKEEPING_MS:
-            self._tidy_up(journal)
+            self._compact(journal)
         node.wake()
 
-    def _tidy_up(self, journal: Journal) -> None:
+    def _compact(self, journal: Journal) -> None:
         if self._journal is journal:
             journal.housekeeping(HOUSEKEEPING_BYTES)
-            self._node.later(HOUSEKEEPING_MS, lambda: self._tidy_up(journal))
+            self._node.later(HOUSEKEEPING_MS, lambda: self._compact(journal))
 
     def _open_journal(self) -> Journal:
         node = self._node
@@ -100,12 +100,12 @@ class SimulatedApplication:
         return journal
 
     def stop(self, reason: str) -> None:
-        """Clients are gone at once; files a moment later."""
+        """Close clients at once, and files a moment later."""
         self._end()
         self._node.later(self._node.choice.randrange(STOPPING_MS), self._node.controller.serving.stopped)
 
     def discard_state(self, winner: MetadataState, done: Callable[[], None]) -> None:
-        """This node's side has lost: set aside what only it has, and stop."""
+        """Set aside what only this node's losing side has, and stop."""
         node = self._node
         loss = OrphanLoss(
             node.member.metadata.state, winner, node.controller.companions, node.world.timeline.now_ms
@@ -131,14 +131,14 @@ class SimulatedApplication:
             self._journal = self.orphan_collector = None
 
     def partition_started(self) -> None:
-        """Somebody is missing."""
+        """Write divergence marks, because a node is missing."""
         if self.broker is not None and self.orphan_collector is not None:
             self.orphan_collector.partition_started(
                 LiveQueueContents(self.broker), self.broker.metadata.state
             )
 
     def partition_ended(self) -> None:
-        """Everybody is here."""
+        """Drop the divergence marks."""
         if self.orphan_collector is not None:
             self.orphan_collector.partition_ended()
 
@@ -149,17 +149,17 @@ class SimulatedApplication:
     # -- links and turns ------------------------------------------------------------------------
 
     def up(self, peer: str) -> None:
-        """A link is there."""
+        """Process a new link."""
         if self.broker is not None:
             self.broker.link_up(peer)
 
     def down(self, peer: str) -> None:
-        """A link is gone."""
+        """Process a lost link."""
         if self.broker is not None:
             self.broker.link_down(peer)
 
     def receive(self, peer: str, message: Any) -> bool:
-        """A message for the application."""
+        """Process a message for the application. Return False if it is not for the application."""
         if not isinstance(message, RingBatch | RemoteMessage):
             return False
         if self.broker is not None:
@@ -167,7 +167,7 @@ class SimulatedApplication:
         return True
 
     def turn(self) -> bool:
-        """The end of a turn."""
+        """End a turn. Return True if more work is due at once."""
         broker = self.broker
         if broker is None:
             return False
@@ -179,34 +179,34 @@ class SimulatedApplication:
         self._turned(self._node)
         return more
 
-    # -- what it holds --------------------------------------------------------------------------
+    # -- contents -------------------------------------------------------------------------------
 
     def copies(self) -> list[SimulatedCopy]:
-        """What this node holds of each queue, as far as it is in a ring or the only one."""
-        found: list[SimulatedCopy] = []
+        """Return this node's copy of each queue, if it is a ring member or the queue has no mirrors."""
+        copies: list[SimulatedCopy] = []
         if self.broker is None:
-            return found
+            return copies
         state = self.broker.metadata.state
         for record in state.queues.values():
             replica = self.broker.replica_manager.replicas.get(record.queue_id)
             queue = self.broker.vhosts["/"].queues.get(record.name)
             if replica is not None and self._node.name in replica.view.members:
-                found.append(self._copy(record.name, replica))
+                copies.append(self._copy(record.name, replica))
             elif isinstance(queue, Queue):
                 count = queue.backing.ready_count + queue.backing.unacked_count
-                found.append(SimulatedCopy(self._node.name, record.name, True, ("?",) * count))
-        return found
+                copies.append(SimulatedCopy(self._node.name, record.name, True, ("?",) * count))
+        return copies
 
     def _copy(self, queue: str, replica: Replica) -> SimulatedCopy:
         ring = replica.ring
         return SimulatedCopy(self._node.name, queue, ring.is_master, bodies(replica), ring.received)
 
     def has_orphans(self) -> bool:
-        """Has it set something aside that is not back in its queue yet?"""
+        """Tell whether the node holds orphans that are not republished yet."""
         return self.orphan_collector is not None and bool(self.orphan_collector.orphans.titles)
 
     def empty(self) -> bool:
-        """Does it hold nothing?"""
+        """Tell whether the node holds no messages."""
         broker = self.broker
         if broker is None:
             return True
@@ -215,7 +215,7 @@ class SimulatedApplication:
 
 
 def bodies(replica: Replica) -> tuple[str, ...]:
-    """The messages of a replica, oldest first."""
+    """Return the message bodies of a replica, oldest first."""
     if replica.backing is not None:
         messages = replica.backing.load(list(replica.backing.held().numbers()))
         return tuple(body_of(message.frames).decode() for message in messages)

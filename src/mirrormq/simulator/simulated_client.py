@@ -1,7 +1,7 @@
-"""The client's end of a connection to a simulated node: real AMQP frames, no socket.
+"""Client end of a connection to a simulated node: real AMQP frames, no socket.
 
-What a client reads is what its node wrote at the end of a turn; then it may answer, in the same moment or
-later. A node that dies takes the connection with it, and the client hears nothing more.
+A client reads what its node wrote at the end of a turn, and may reply at the same moment or later. When the
+node fails, the connection is gone and the client receives nothing more.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OPTIONS = ClientOptions(
 
 
 class SimulatedSession:
-    """One connection with channel 1 open."""
+    """Connection with channel 1 open."""
 
     def __init__(self, broker: Broker, heard: Callable[[Event], None]) -> None:
         self.connection = Connection(broker, Peer("127.0.0.1", 1))
@@ -41,11 +41,11 @@ class SimulatedSession:
 
     @property
     def over(self) -> bool:
-        """Has the node ended it?"""
+        """Whether the node has closed the connection."""
         return self.connection.closed or self.connection.finished
 
     def send(self, *payloads: bytes) -> None:
-        """Methods without content."""
+        """Send methods without content."""
         for payload in payloads:
             self._channel.request(payload)
         self._write()
@@ -58,46 +58,44 @@ class SimulatedSession:
         expiration: str = "",
         priority: int = 0,
     ) -> None:
-        """To the default exchange."""
+        """Publish to the default exchange."""
         properties = BasicProperties(
             delivery_mode=delivery_mode, expiration=expiration or None, priority=priority or None
         )
         self._channel.publish("", key, encode_properties(properties), body)
         self._write()
 
-    def ask(self, question: Table, body: bytes) -> None:
-        """About ranges and leases."""
-        properties = BasicProperties(
-            headers=question, reply_to=range_protocol.REPLY_QUEUE, correlation_id="1"
-        )
+    def ask(self, request: Table, body: bytes) -> None:
+        """Send a request about ranges or leases."""
+        properties = BasicProperties(headers=request, reply_to=range_protocol.REPLY_QUEUE, correlation_id="1")
         self._channel.publish("", range_protocol.ROUTING_KEY, encode_properties(properties), body)
         self._write()
 
     def hang_up(self) -> None:
-        """The client goes without a word."""
+        """Drop the connection without closing it."""
         if not self.connection.finished:
             self.connection.lost()
 
     @property
     def has_news(self) -> bool:
-        """Is there something to read, or something that the node has not taken yet?"""
+        """Whether there is something to read, or input that the node has not processed yet."""
         return self.connection in self.connection.broker.writing or self.connection.buffered_bytes > 0
 
     def poll(self) -> None:
-        """Read what there is, and let the node take what it could not take before."""
+        """Read available output, and let the node process buffered input."""
         self.connection.resume()
         self.connection.broker.writing.pop(self.connection, None)
         self._read()
-        found, self._unread = self._unread, []
-        for event in found:
+        events, self._unread = self._unread, []
+        for event in events:
             self._heard(event)
         if not self.over:
-            self._write()  # answers of the client core itself
+            self._write()  # replies of the client core itself
 
     def _read(self) -> None:
         events = self._client.receive(b"".join(self.connection.take_output()))
         for event in events:
-            # A client that hung up and came back would hide that the broker broke the protocol.
+            # A client that reconnected after a protocol error would hide the broker's bug.
             assert not isinstance(event, Closed) or event.reason is CloseReason.SERVER, event
         self._unread += events
 

@@ -1,8 +1,8 @@
-"""A simulated machine: a disk that lasts, and a process on it that does not.
+"""Simulated machine: a disk that survives, and a process on it that may fail.
 
-The process is the real thing without sockets and files: consensus log, member, steward, and a *house*, the
-application that the steward starts and stops. As in the runtime, what comes in for the application is
-followed by a turn of it, and what comes in for the steward by work of its own.
+The process is the real code without sockets and files: consensus log, member, cluster controller, and the
+application that the controller starts and stops (`house`). As in the runtime, input for the application is
+followed by a turn of the broker, and input for the controller by its work.
 """
 
 from __future__ import annotations
@@ -22,47 +22,45 @@ from mirrormq.storage.consensus_log import ConsensusLog
 from mirrormq.storage.simulated_disk import SimulatedDisk
 
 METADATA = "metadata"
-"""The directory of the consensus log on a node's disk."""
+"""Directory of the consensus log on a node's disk."""
 
 
 class HostedApplication(ApplicationHost, Protocol):
-    """The application, as a process runs it."""
+    """Application, as the simulated process drives it."""
 
     def up(self, peer: str) -> None:
-        """A link is there."""
+        """Process a new link."""
 
     def down(self, peer: str) -> None:
-        """A link is gone."""
+        """Process a lost link."""
 
     def receive(self, peer: str, message: Any) -> bool:
-        """A message for the application; False: it is somebody else's."""
+        """Process a message. Return False if it is not for the application."""
 
     def turn(self) -> bool:
-        """The end of a turn; True if there is more to do at once."""
+        """End a turn. Return True if more work is due at once."""
 
 
 class SimulatedHost(Protocol):
-    """The world around a node."""
+    """Simulated world, as its nodes see it."""
 
     timeline: VirtualTime
     network: Network
     handling: PartitionHandling
 
     def first_state(self) -> Snapshot:
-        """What a node with an empty disk starts from."""
+        """Return the initial state of a node with an empty disk."""
 
     def make_house(self, node: SimulatedNode) -> HostedApplication:
-        """The application of a starting process."""
+        """Return the application of a starting process."""
 
 
 def plain_log(node: SimulatedNode) -> ConsensusLog:
-    """What a node remembers of its cluster."""
+    """Return the consensus log of a node."""
     return ConsensusLog(node.disk, METADATA)
 
 
 class SimulatedNode:
-    """One machine."""
-
     def __init__(
         self,
         world: SimulatedHost,
@@ -76,10 +74,10 @@ class SimulatedNode:
         self.choice = random.Random(seed)
         self.disk = self._new_disk()
         self._newcomer = False
-        """It belongs to no cluster until one lets it in."""
+        """Whether the node belongs to no cluster until one admits it."""
         self.running = False
         self.flush_ms = 0
-        """How long a turn takes: a slow disk holds everything up."""
+        """Longest duration of a turn on a slow disk, which delays everything."""
         self._boots = 0
         self._turn_planned = False
         self._work_planned = False
@@ -90,7 +88,7 @@ class SimulatedNode:
         self.house: HostedApplication
         self.controller: ClusterController
 
-    # -- the process ----------------------------------------------------------------------------
+    # -- process --------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start a process on this disk."""
@@ -117,7 +115,7 @@ class SimulatedNode:
         self._tick()
 
     def die(self, *, power: bool) -> None:
-        """The process dies, or the machine loses its power: what was not synced may be gone, then."""
+        """Kill the process, or cut the machine's power, which may lose data that was not synced."""
         if not self.running:
             return
         self.running = False
@@ -128,7 +126,7 @@ class SimulatedNode:
             self.disk.kill()
 
     def wipe(self) -> None:
-        """A dead machine gets an empty disk: what starts on it knows nobody."""
+        """Replace the disk of a stopped machine by an empty one. The node then belongs to no cluster."""
         self.disk = self._new_disk()
         self._newcomer = True
 
@@ -138,7 +136,7 @@ class SimulatedNode:
         return disk
 
     def later(self, delay_ms: int, action: Callable[[], None]) -> None:
-        """Something that this process does by and by, if it lives."""
+        """Run an action of this process after a delay, if the process still runs then."""
         boots = self._boots
 
         def do() -> None:
@@ -158,7 +156,7 @@ class SimulatedNode:
     # -- links ----------------------------------------------------------------------------------
 
     def send(self, peer: str, message: Any, urgent: bool = True) -> None:
-        """To another node, if there is a link."""
+        """Send a message to another node, if there is a link."""
         self.world.network.send(self.name, peer, message, urgent)
 
     def statement(self) -> DurableState:
@@ -186,13 +184,13 @@ class SimulatedNode:
     # -- turns ----------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """There is something for the application to do at the end of the turn."""
+        """Schedule a turn of the application."""
         if not self._turn_planned:
             self._turn_planned = True
             self.later(self._busy_ms, self._turn)
 
     def mark_dirty(self) -> None:
-        """There is something for the steward to do."""
+        """Schedule work of the cluster controller."""
         if not self._work_planned:
             self._work_planned = True
             self.later(self._busy_ms, self._work)
@@ -202,7 +200,7 @@ class SimulatedNode:
         return max(0, self._busy_until_ms - self.world.timeline.now_ms)
 
     def wake_at(self, when_ms: int) -> None:
-        """There will be something to do then."""
+        """Schedule a turn at a later time."""
         planned = self._wake_planned_ms
         if planned is None or when_ms < planned or planned <= self.world.timeline.now_ms:
             self._wake_planned_ms = when_ms

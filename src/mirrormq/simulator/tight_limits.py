@@ -1,11 +1,11 @@
-"""Narrow limits: what otherwise takes thousands of messages happens after a few.
+"""Tight limits: events that otherwise need thousands of messages happen after a few.
 
-A run is a few seconds long and has some hundred messages, so by itself it never pages a queue, never needs a
-second batch to synchronise a mirror, never replaces the metadata's log by a snapshot, never frees a segment,
-never finds a mirror late. In a third of all runs these limits are as low as they may be, each by a toss of a
-coin that the run's number decides, so that faults come in the middle of all that, too.
+A run lasts a few seconds and has some hundred messages. With normal limits it never pages a queue or needs
+a second batch to synchronise a mirror. Nor does it compact the metadata log, free a segment, or find a
+mirror late. In a third of all runs these limits are as low as possible. The run's number decides for each
+limit, so that faults also hit these events.
 
-Limits past which something may be dropped or forgotten by design are not among them.
+Limits beyond which data may be dropped or forgotten by design are not included.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mirrormq.simulator import simulated_application
 from mirrormq.storage import journal_writer, queue_store, segment_compaction
 
 SHARE = 0.5
-"""How many of the limits are narrow in a narrow run."""
+"""Probability that a limit is tight in a run with tight limits."""
 
 TIGHT: dict[ModuleType, dict[str, object]] = {
     limits: {
@@ -70,12 +70,12 @@ TIGHT: dict[ModuleType, dict[str, object]] = {
     orphan_store: {"BATCH_MESSAGES": 2},
     orphan_collector: {"BATCH_MESSAGES": 2},
 }
-"""Where each limit is looked up when it is needed, and the value that it has then."""
+"""Tight value of each limit, by the module that reads the limit at run time."""
 
 
 @contextmanager
 def limits_tightened(number: int) -> Iterator[None]:
-    """Let the limits be narrow that this number stands for; 0: none."""
+    """Apply the tight limits that this number selects; 0 selects none."""
     before: list[tuple[ModuleType, str, object]] = []
     try:
         for module, values in TIGHT.items():

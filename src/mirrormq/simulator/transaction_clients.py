@@ -1,4 +1,4 @@
-"""Clients of the less common kinds: some publish in transactions, some ask for single messages."""
+"""Transaction clients and get clients: publish in transactions, or fetch single messages."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ ROLLBACKS = 0.1
 
 
 class TransactionClient(SimulatedClient):
-    """Publishes a few messages to its queues and commits them; sometimes it thinks better of it.
+    """Publisher that commits a few messages to its queues in a transaction, and sometimes rolls back.
 
-    What is rolled back does not count as sent: whoever gets it gets what nobody has published.
+    Messages that are rolled back do not count as sent: the checkers report a delivery of one as unknown.
     """
 
     def begin(self) -> None:
@@ -44,17 +44,17 @@ class TransactionClient(SimulatedClient):
         assert self.session is not None
         if not self._ready or self._under_way or self.resting:
             return
-        given_up = self.choice.random() < ROLLBACKS
+        rolled_back = self.choice.random() < ROLLBACKS
         for _ in range(self.choice.randint(1, TRANSACTION_MAX)):
-            self._publish(self.choice.choice(self.queues), given_up)
-        self.session.send(methods.encode_tx_rollback() if given_up else methods.encode_tx_commit())
+            self._publish(self.choice.choice(self.queues), rolled_back)
+        self.session.send(methods.encode_tx_rollback() if rolled_back else methods.encode_tx_commit())
 
-    def _publish(self, queue: str, given_up: bool) -> None:
+    def _publish(self, queue: str, rolled_back: bool) -> None:
         assert self.session is not None
         sent = self.hosts.history.sent
         number = len(sent) + 1
         body = f"{queue} {self.name} {number}"
-        if given_up:
+        if rolled_back:
             body += " given up"
         else:
             now = self.hosts.timeline.now_ms
@@ -67,16 +67,16 @@ class TransactionClient(SimulatedClient):
 
     @property
     def unanswered(self) -> int:
-        """Messages of a commit that nobody has answered, on a connection that is still there."""
+        """Number of messages in an unanswered commit on an open connection."""
         return len(self._under_way) if self.session is not None else 0
 
 
 class GetClient(SimulatedConsumer):
-    """Asks for one message at a time, and acknowledges as consumers do; but not queues that have an active
+    """Consumer that fetches one message at a time and acknowledges it. It avoids queues with an active
     consumer."""
 
     def begin(self) -> None:
-        self._ready = self._asked = False
+        self._ready = self._pending = False
         self._held = deque()
         self.queue = self.choice.choice([queue for queue in self.queues if not single(queue)])
         assert self.session is not None
@@ -88,14 +88,14 @@ class GetClient(SimulatedConsumer):
                 self._ready = True
             case GetReply():
                 self.take(event)
-        self._asked = False
+        self._pending = False
 
     def act(self) -> None:
         assert self.session is not None
-        if self._ready and not self._asked:
-            self._asked = True
+        if self._ready and not self._pending:
+            self._pending = True
             self.session.send(methods.encode_basic_get(self.queue, False))
         super().act()
 
     def waiting(self) -> bool:
-        return not self._ready or self._asked
+        return not self._ready or self._pending

@@ -1,4 +1,4 @@
-"""Time that passes only when everything due has been done."""
+"""Virtual time, which advances only when everything due has been done."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from mirrormq.storage.simulated_disk import SimulatedCrash
 
 
 class EndlessEvents(Exception):
-    """More happens than can be."""
+    """Error of a run that schedules events without end."""
 
 
 class VirtualTime:
-    """What happens, in order. Things due at the same moment happen in the order they were planned."""
+    """Event queue in order of time. Actions due at the same moment run in the order of scheduling."""
 
     def __init__(self, now_ms: int = 0, events_max: int = sys.maxsize) -> None:
         self.now_ms = now_ms
@@ -22,19 +22,19 @@ class VirtualTime:
         self._due: list[tuple[int, int, Callable[[], None]]] = []
         self._count = 0
         self.on_crash: Callable[[], None] = lambda: None
-        """A machine stopped in the middle of what was done."""
+        """Called when a machine stopped in the middle of an action."""
 
     def at(self, when_ms: int, action: Callable[[], None]) -> None:
-        """Do this then, or now if that is over."""
+        """Run an action at a time, or at once if that time has passed."""
         self._count += 1
         heappush(self._due, (max(when_ms, self.now_ms), self._count, action))
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> None:
-        """Do this so much later."""
+        """Run an action after a delay."""
         self.at(self.now_ms + delay_ms, action)
 
     def every(self, interval_ms: int, action: Callable[[], None]) -> None:
-        """Do this again and again, also if a machine stops in the middle of it."""
+        """Run an action periodically, even if a machine stops in the middle of it."""
 
         def again() -> None:
             self.after(interval_ms, again)
@@ -43,11 +43,11 @@ class VirtualTime:
         self.after(interval_ms, again)
 
     def run_until(self, end_ms: int) -> None:
-        """Let time pass."""
+        """Run all actions that are due until `end_ms`."""
         while self._due and self._due[0][0] <= end_ms:
             self.now_ms, _, action = heappop(self._due)
             if self._count > self._events_max:
-                raise EndlessEvents(f"{self._count} things were planned, and there is no end to it")
+                raise EndlessEvents(f"{self._count} events were scheduled, the limit is {self._events_max}")
             try:
                 action()
             except SimulatedCrash:
