@@ -27,7 +27,7 @@ PYTHON ?= $(shell for candidate in $(CANDIDATES); do \
 	if $$candidate -c '$(USABLE)' 2>/dev/null; then echo $$candidate; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up wheel test test-quick check format sim acceptance demo bench clean
+.PHONY: help setup up wheel test test-quick check format sim acceptance demo bench bench-core clean
 
 help: ## list the verbs
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(ROOT)/Makefile | while IFS="$$(printf '\t')" read -r verb text; do \
@@ -97,6 +97,9 @@ demo: $(STAMP) ## load a cluster, kill masters under it, let it heal, and have S
 bench: $(STAMP) ## measure beside RabbitMQ, write benchmarks/RESULTS.md, CLUSTER.md and SPARK.md (ARGS="--only publish": one node's)
 	cd $(ROOT) && $(RUN) -m benchmarks.run $(ARGS)
 	@if [ -z "$(ARGS)" ]; then cd $(ROOT) && $(RUN) -m benchmarks.cluster_run && $(RUN) -m benchmarks.spark_run; fi
+
+bench-core: $(STAMP) ## CPU per message in process, without sockets (ARGS="--base ../old": against that checkout; ARGS=--instructions)
+	cd $(ROOT) && $(RUN) -m benchmarks.core_path $(ARGS)
 
 clean: ## remove .venv and what tests and builds left behind (never var/)
 	cd $(ROOT) && rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -28,7 +28,8 @@ def make_broker(**settings: Any) -> Broker:
     """A broker with the guest user; names, choices and time are the same in every run."""
     metadata = member_in_memory().metadata
     metadata.boot(Defaults(records.User("guest", tags=["administrator"])))
-    journal = Journal(SimulatedDisk(lambda below: 0), "journal", make_envelope)
+    disk = SimulatedDisk(lambda below: 0)
+    journal = Journal(disk, "journal", make_envelope, segment_bytes=1024 * 1024)
     journal.open()
     names = itertools.count()
     outside = Environment(lambda: str(next(names)), lambda below: 0, lambda check: check.decided(True))

@@ -33,6 +33,39 @@ def test_a_message_is_loaded_as_it_was_appended() -> None:
     assert (loaded.envelope.publish, loaded.envelope.properties) == (b"where to", b"\x10\x00\x02")
 
 
+def test_one_message_is_written_and_acknowledged_like_several() -> None:
+    """Bytes on disk and what a restart finds are the same, also across segments and with shared contents."""
+    large = content_frames(b"x" * 5000)
+    disks = disk(), disk()
+    for on, one_by_one in zip(disks, (True, False), strict=True):
+        made = opened(on, segment_bytes=16 * 1024)
+        for number in range(1, 301):
+            sent = message(number, "text", expires_at=number)
+            if number % 100 < 2:
+                sent.frames, sent.body_size = large, 5000
+            for store in (made.queue(1), made.queue(2)):
+                copy = Message(sent.envelope, sent.frames, sent.expires_at)
+                copy.sequence = number
+                if one_by_one:
+                    store.append_one(copy)
+                else:
+                    store.append([copy], durable=True)
+                assert copy.position
+                if number % 3 == 0 and one_by_one:
+                    store.acknowledge_one(number)
+                elif number % 3 == 0:
+                    store.acknowledge([copy])
+            if number % 7 == 0:
+                made.flush(sync=True)
+        made.flush(sync=True)
+    first, second = opened(disks[0], 16 * 1024), opened(disks[1], 16 * 1024)
+    assert first.queue(1).recovered() == second.queue(1).recovered() != []
+    assert state(first) == state(second)
+    assert [(s.live, s.total, s.used_bytes) for s in first.segments.by_number.values()] == [
+        (s.live, s.total, s.used_bytes) for s in second.segments.by_number.values()
+    ]
+
+
 def test_loaded_messages_share_equal_envelopes_and_only_those() -> None:
     store = opened(disk()).queue(7)
     store.append([*messages(1, 3), message(4, publish=b"elsewhere"), message(5)], durable=True)

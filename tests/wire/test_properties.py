@@ -13,13 +13,16 @@ from hypothesis import strategies as st
 from pamqp import commands
 
 from mirrormq.errors import AmqpError, InternalError, PreconditionFailed
+from mirrormq.wire.content import build_frames
 from mirrormq.wire.fields import table_of
 from mirrormq.wire.properties import (
     NO_HEADERS,
+    NOT_PLAIN,
     PROPERTY_TYPES,
     BasicProperties,
     decode_properties,
     encode_properties,
+    plain_traits,
     scan_properties,
 )
 from tests.wire.strategies import properties as any_properties
@@ -141,6 +144,38 @@ def test_the_order_is_the_specs() -> None:
         (name.rstrip("_"), wire_type) for name, wire_type in PROPERTY_TYPES.items()
     ]
     assert [p["flag_bit"] for p in listed] == list(range(15, 1, -1))
+
+
+@given(any_properties, st.binary(max_size=20), st.data())
+def test_plain_traits_agree_with_the_scan(values: BasicProperties, body: bytes, data: st.DataObject) -> None:
+    payload = bytearray(encode_properties(values))
+    if data.draw(st.booleans()):
+        payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
+    content = build_frames(1, bytes(payload), body, 0)
+    traits = plain_traits(content)
+    if traits != NOT_PLAIN:
+        persistent, priority, expiration, _, user_id = scan_properties(bytes(payload))
+        assert (traits & 1 == 1, traits >> 1, expiration, user_id) == (persistent, priority, None, None)
+        headers = decode_properties(bytes(payload), 0).headers or {}
+        assert not {"CC", "BCC", "x-producer"} & headers.keys()
+
+
+@pytest.mark.parametrize(
+    ("values", "traits"),
+    [
+        (BasicProperties(), 0),
+        (BasicProperties(delivery_mode=2), 1),
+        (BasicProperties(delivery_mode=2, priority=9, message_id="m", reply_to="q", app_id="a"), 19),
+        (BasicProperties(headers=table_of({"a": 1, "b": "two"}), timestamp=1), 0),
+        (BasicProperties(headers=table_of({"CC": ["b"]})), NOT_PLAIN),
+        (BasicProperties(delivery_mode=3), NOT_PLAIN),
+        (BasicProperties(expiration="1"), NOT_PLAIN),
+        (BasicProperties(user_id="guest"), NOT_PLAIN),
+        (BasicProperties(reply_to="amq.rabbitmq.reply-to"), NOT_PLAIN),
+    ],
+)
+def test_plain_traits_of_ordinary_messages(values: BasicProperties, traits: int) -> None:
+    assert plain_traits(build_frames(1, encode_properties(values), b"body", 0)) == traits
 
 
 def test_the_scan_is_quick() -> None:

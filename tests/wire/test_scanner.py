@@ -95,8 +95,12 @@ class Recorder:
         self.patience -= 1
         self.acked += tags
 
-    def publishes_mixed(self, channel: int, publish: bytes, contents: list[bytes]) -> None:
-        self.publishes(channel, publish, b"", contents)
+    def publishes_mixed(
+        self, channel: int, publishes: list[bytes], contents: list[bytes], header_bytes: int
+    ) -> None:
+        assert len(publishes) == len(contents)
+        assert header_bytes == sum(int.from_bytes(content[3:7], "big") for content in contents)
+        self.publishes(channel, publishes[0], b"", contents)
 
 
 def scanner(sink: Recorder, max_run: int = 2048) -> Scanner:
@@ -109,6 +113,14 @@ def test_equal_publishes_come_as_one_run() -> None:
     sink = Recorder()
     scanner(sink).feed(publish_bytes("k", b"abc") * 10 + publish_bytes("other", b"abc") * 5)
     assert sink.runs == [10, 5]
+    assert sink.frames == []
+
+
+def test_unlike_publishes_come_together_and_alike_ones_by_themselves() -> None:
+    sink = Recorder()
+    unlike = [publish_bytes(f"k{number}", b"abc") for number in range(5)]
+    scanner(sink).feed(b"".join(unlike) + publish_bytes("k", b"abc") * 9 + b"".join(unlike))
+    assert sink.runs == [6, 8, 5], "a run begins with the second of its kind"
     assert sink.frames == []
 
 
@@ -131,6 +143,14 @@ def test_acknowledgements_come_as_one_run_up_to_one_that_is_not_single() -> None
     scanner(sink).feed(b"".join(acks))
     assert sink.acked == [1, 2, 3, 5, 6]
     assert [payload[11] for _, _, payload in sink.frames] == [4]
+
+
+def test_a_frame_of_another_kind_is_no_acknowledgement() -> None:
+    sink = Recorder()
+    ack = method_frame(1, encode_basic_ack(7, False))
+    scanner(sink).feed(b"\x79" + ack[1:])
+    assert sink.acked == []
+    assert [kind for kind, _, _ in sink.frames] == [0x79]
 
 
 def test_a_run_is_cut_at_its_limit() -> None:

@@ -199,15 +199,17 @@ class Broker:
         Without `commit` the sync is left to a later turn, and with it the confirms that wait for it. But what
         was delivered is written down before a consumer sees it: after a kill it is called redelivered.
         """
-        self.repairs.end_turn()
+        journal, writer = self.journal, self.journal.writer
+        if journal.damage.unseen:
+            self.repairs.look()
         if commit:
-            if self.journal.dirty or self.journal.needs_sync:
-                self.journal.flush(sync=self.journal.needs_sync)
+            if journal.touched or writer.needs_sync or writer.buffered:
+                journal.flush(sync=writer.needs_sync)
             self.replica_manager.commit()
             for _ in range(len(self._awaiting_flush)):
                 self._awaiting_flush.popleft().flushed()
-        elif self.journal.touched:
-            self.journal.flush(sync=False)
+        elif journal.touched:
+            journal.flush(sync=False)
         self.remote.send_late()
         for _ in range(len(self._reporting)):
             self._reporting.popleft().report()

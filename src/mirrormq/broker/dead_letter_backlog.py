@@ -56,7 +56,7 @@ class DeadLetterBacklog:
     def _affordable(self, messages: Sequence[Message]) -> int:
         """Count the messages that the allowance is enough for, one at least, and take them off it."""
         for number, message in enumerate(messages, start=1):
-            size_bytes = len(message.envelope.properties)
+            size_bytes = len(message.properties)
             if size_bytes > limits.DEAD_LETTER_HEADER_BYTES:
                 self._allowance_bytes -= size_bytes
                 if self._allowance_bytes <= 0:

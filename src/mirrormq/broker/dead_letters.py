@@ -131,7 +131,7 @@ def _last_journey(
     vhost: Vhost, queue: Queue, message: Message, reason: str, exchange: str
 ) -> tuple[Envelope, bytes, tuple[QueueInterface, ...]]:
     """What a dead letter looks like, and the queues that it goes to."""
-    properties = decode_properties(message.envelope.properties, 0)
+    properties = decode_properties(message.properties, 0)
     key = queue.settings.dead_letter_routing_key
     headers = _with_death(vhost, properties, message.envelope, queue.name, reason)
     if key is not None:

@@ -89,6 +89,7 @@ def check(channel: Channel, properties: bytes) -> None:
 
 def expand(channel: Channel, envelope: Envelope, contents: list[bytes]) -> tuple[Envelope, list[bytes]]:
     """Put the channel's own reply name into a request that has been checked."""
+    assert envelope.properties is not None
     properties = decode_properties(envelope.properties, 0)
     if properties.reply_to != QUEUE_NAME or channel.reply_consumer is None:
         return envelope, contents

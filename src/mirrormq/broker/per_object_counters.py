@@ -118,7 +118,12 @@ class PerObjectCounters:
     def confirmed(self, finished: Sequence[tuple[int, int]], oldest_open: int) -> None:
         """Count confirmed publishes, given as ascending intervals; all below `oldest_open` are confirmed
         by now. Publishes older than the recorded changes count for no exchange."""
-        starts, last_index = list(self._exchange_from), len(self._exchange_from) - 1
+        changes = self._exchange_from
+        if len(changes) == 1 and len(finished) == 1 and changes[0][0] <= finished[0][0]:
+            first, last = finished[0]
+            self.exchange(changes[0][1]).confirmed += last - first + 1
+            return
+        starts, last_index = list(changes), len(changes) - 1
         index = 0
         for first, last in finished if starts else ():
             while first <= last:

@@ -6,7 +6,6 @@ A connection has channel 0. Its number is given when first asked for and never r
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from mirrormq.channels.channel import Channel
@@ -20,7 +19,6 @@ class Pids:
     def __init__(self, node: str, started_ms: int) -> None:
         self._node = node
         self._started_s = started_ms // 1000
-        self._numbers: WeakKeyDictionary[Connection, int] = WeakKeyDictionary()
         self._last_number = 0
 
     def of_connection(self, connection: Connection) -> str:
@@ -40,8 +38,7 @@ class Pids:
         return f"<{node}.{self._started_s}.{record.queue_id}.0>"
 
     def _pid(self, connection: Connection, channel: int) -> str:
-        number = self._numbers.get(connection)
-        if number is None:
+        if not connection.number:
             self._last_number += 1
-            number = self._numbers[connection] = self._last_number
-        return f"<{self._node}.{self._started_s}.{number}.{channel}>"
+            connection.number = self._last_number
+        return f"<{self._node}.{self._started_s}.{connection.number}.{channel}>"

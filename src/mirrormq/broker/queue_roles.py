@@ -297,5 +297,5 @@ def _messages(append: AppendOperation) -> list[Message]:
     ]
     if append.producer_ids:
         for message in messages:
-            message.envelope.producer_ids = publish_ids_in(message.envelope.properties)
+            message.envelope.producer_ids = publish_ids_in(message.properties)
     return messages

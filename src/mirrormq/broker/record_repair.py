@@ -43,11 +43,6 @@ class RecordRepair:
         self._reported: set[tuple[int, int]] = set()
         """Messages that the log has named; as many as `Journal.damage` remembers at most."""
 
-    def end_turn(self) -> None:
-        """Ask for messages that were found damaged in this turn."""
-        if self._broker.journal.damage.unseen:
-            self.look()
-
     def look(self) -> None:
         """Ask for every damaged message that nobody is asked for yet."""
         damage = self._broker.journal.damage

@@ -20,6 +20,7 @@ def apply(
     shown_keys = [envelope.routing_key, *header_keys(headers, "CC")]
     hidden = [*envelope.hidden_keys, *header_keys(headers, "BCC")]
     if "BCC" in headers:
+        assert envelope.properties is not None
         properties = decode_properties(envelope.properties, 0)
         shown = {name: field for name, field in headers.items() if name != "BCC"}
         payload = encode_properties(properties._replace(headers=shown))

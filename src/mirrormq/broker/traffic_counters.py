@@ -46,8 +46,18 @@ class ChannelCounters:
 
     def add(self, other: ChannelCounters) -> None:
         """Count what another has counted."""
-        for name in self.__slots__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.published += other.published
+        self.routed += other.routed
+        self.confirmed += other.confirmed
+        self.returned += other.returned
+        self.dropped += other.dropped
+        self.delivered += other.delivered
+        self.delivered_no_ack += other.delivered_no_ack
+        self.got += other.got
+        self.got_no_ack += other.got_no_ack
+        self.got_empty += other.got_empty
+        self.redelivered += other.redelivered
+        self.acknowledged += other.acknowledged
 
     def count_get(self, message: Message | None, no_ack: bool) -> None:
         """A basic.get was answered."""
@@ -67,8 +77,10 @@ class Traffic:
 
     def add(self, other: Traffic) -> None:
         """Count what another has counted."""
-        for name in self.__slots__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.received_bytes += other.received_bytes
+        self.received_count += other.received_count
+        self.sent_bytes += other.sent_bytes
+        self.sent_count += other.sent_count
 
 
 class Churn:
@@ -98,7 +110,7 @@ def publish_own(
     clients leave them out. Whatever publisher they once had did not publish them here."""
     for message in messages:
         if message.envelope.producer_ids is not None:
-            message.envelope = make_envelope(message.envelope.publish, message.envelope.properties)
+            message.envelope = make_envelope(message.envelope.publish, message.properties)
     queue.publish(messages, publisher, first)
     if isinstance(queue, Queue):
         queue.counters.own += len(messages)

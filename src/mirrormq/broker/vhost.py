@@ -55,7 +55,8 @@ class Vhost:
         """Messages that such channels' clients had published, by exchange and queue."""
         self.past_traffic = Traffic()
         """The same of connections."""
-        self._state = broker.metadata.state
+        self._state = self.rights = broker.metadata.state
+        """Says by a number when the rights of users have changed; `router` says when the topology has."""
         named = NamedCopies(lambda source, copy: queue_copies.may_copy(self._state, self.name, source, copy))
         self.router = Router(self.queues, named)
         self._owners: dict[str, Connection] = {}
@@ -154,10 +155,6 @@ class Vhost:
 
     # -- routing --------------------------------------------------------------------------------
 
-    def versions(self) -> tuple[int, int]:
-        """What remembered routes and rights depend on."""
-        return self.router.version, self._state.access_version
-
     def routes_repeat(self, exchange: str) -> bool:
         """Do equal messages always take the same way from this exchange, unseen by it?"""
         version, known = self._repeats
@@ -182,7 +179,7 @@ class Vhost:
         if "CC" in headers or "BCC" in headers:
             envelope, keys, contents = sender_selected_routing.apply(envelope, headers, contents)
         message = Message(envelope, contents[0]) if not self.routes_repeat(envelope.exchange) else None
-        properties = envelope.properties
+        properties = envelope.properties or b""
         names = self.router.route(
             envelope.exchange, keys, lambda: headers, lambda: _hash_properties(properties), message
         )

@@ -24,6 +24,11 @@ def acknowledge(channel: Channel, tag: int, multiple: bool) -> None:
 def acknowledge_each(channel: Channel, tags: list[int]) -> None:
     """Handle several consecutive basic.ack, each of one delivery."""
     pop = channel.unacked.by_tag.pop
+    if len(tags) == 1 and channel.publishing.transaction is None:
+        delivery = pop(tags[0], None)
+        if delivery is not None:
+            _acknowledge_one(channel, delivery)
+            return
     deliveries: list[Delivery] = []
     for tag in tags:
         delivery = pop(tag, None)
@@ -35,6 +40,21 @@ def acknowledge_each(channel: Channel, tags: list[int]) -> None:
         else:
             deliveries.append(delivery)
     settle(channel, "ack", deliveries)
+
+
+def _acknowledge_one(channel: Channel, delivery: Delivery) -> None:
+    """Settle one delivery outside of a transaction."""
+    message, queue, consumer, _, _ = delivery
+    channel.counters.acknowledged += 1
+    channel.divided.queue(queue.name).acknowledged += 1
+    queue.acknowledge((message,))
+    if consumer is not None:
+        consumer.unacked -= 1
+        channel.limited_unacked -= 1
+    if channel.prefetch:
+        make_room(channel)
+    elif consumer is not None and consumer.waiting and channel.consumers.get(consumer.tag) is consumer:
+        _make_room_for((consumer,))
 
 
 def nack(channel: Channel, method: methods.BasicNack) -> None:

@@ -21,7 +21,6 @@ from mirrormq.channels import acknowledgements, consumer_methods, declarations, 
 from mirrormq.channels.assembly import ContentAssembly
 from mirrormq.channels.consumer import Consumer
 from mirrormq.channels.pending_requests import ChannelBacklog, P, PendingRequest
-from mirrormq.channels.publish_batches import publish_mixed
 from mirrormq.channels.publishing import Publishing
 from mirrormq.channels.unacked import Delivery, Unacked
 from mirrormq.errors import (
@@ -114,14 +113,14 @@ class Channel:
         except AmqpError as error:
             raise error.at(methods.BASIC_PUBLISH) from None
 
-    def publishes_mixed(self, publish: bytes, contents: list[bytes]) -> None:
-        """A run of publishes whose properties differ, complete."""
+    def publishes_mixed(self, publishes: list[bytes], contents: list[bytes]) -> None:
+        """Some publishes, complete, each with a payload of its own."""
         if self._assembly.expecting_content:
-            self._assembly.frame(1, publish)
+            self._assembly.frame(1, publishes[0])
         if self.closing:
             return
         try:
-            publish_mixed(self.publishing, publish, contents)
+            self.publishing.publish_each(publishes, contents)
         except AmqpError as error:
             raise error.at(methods.BASIC_PUBLISH) from None
 
@@ -210,7 +209,8 @@ class Channel:
         if self.publishing.confirms is not None and not self.closing and not self.connection.closed:
             ledger = self.publishing.confirms
             finished = ledger.report(self.send)
-            self.counters.confirmed += sum([last - first + 1 for first, last in finished])
+            for first, last in finished:
+                self.counters.confirmed += last - first + 1
             self.divided.confirmed(finished, ledger.oldest_open)
 
     # -- rights ---------------------------------------------------------------------------------

@@ -45,7 +45,11 @@ class ConfirmLedger:
     def confirmed(self, first: int, last: int) -> None:
         """Record that one queue has confirmed these publishes."""
         if not self._shared:
-            self._finished.append((first, last))
+            finished = self._finished
+            if finished and finished[-1][1] + 1 == first:
+                finished[-1] = (finished[-1][0], last)
+            else:
+                finished.append((first, last))
             return
         for number in range(first, last + 1):
             waiting = self._shared.get(number, 1) - 1
@@ -66,14 +70,16 @@ class ConfirmLedger:
 
     def report(self, send: Callable[[bytes], None]) -> list[tuple[int, int]]:
         """Send acks and nacks for all finished publishes. Return the acknowledged ones."""
-        finished, self._finished = _merged(self._finished), []
+        finished, self._finished = self._finished, []
+        if len(finished) > 1:
+            finished = _merged(finished)
         if self._refused:
             self._report_refused(finished, send)
         for first, last in finished:
             # An ack with `multiple` covers every lower number, so only the run at the oldest open number may
             # use it.
             if first == self.oldest_open:
-                self.oldest_open = self._past_reported(last + 1)
+                self.oldest_open = self._past_reported(last + 1) if self._reported else last + 1
                 send(encode_basic_ack(last, last > first))
             else:
                 for number in range(first, last + 1):
@@ -101,7 +107,7 @@ class ConfirmLedger:
 
 def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the intervals sorted, with neighbours joined."""
-    if len(ranges) < 2:
+    if not ranges:
         return ranges
     ranges.sort()
     merged = [ranges[0]]

@@ -1,43 +1,46 @@
 """The publishing side of a channel: from basic.publish to queues, returns and confirms.
 
-The road of a message whose publish payload and properties equal the previous one's is short: its
-envelope and its queues are remembered, and a run of such messages is appended to each queue in one
-call. What is remembered holds as long as the vhost's routes and the user's rights have not changed.
+A message's payload leads to a route (`channels.routes`), and the route to queues. Messages that go to the
+same queues, one behind the other, are appended to each in one call, whether they are alike or not. A message
+whose properties concern the broker (an expiration, a user id, copies to other keys, a direct reply) is looked
+at by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from struct import Struct
+from typing import TYPE_CHECKING
 
 from mirrormq import limits
 from mirrormq.broker import direct_reply_to, sender_selected_routing
 from mirrormq.channels.confirm_ledger import ConfirmLedger
+from mirrormq.channels.routes import Destination, Route
 from mirrormq.channels.unacked import Delivery
-from mirrormq.errors import AccessRefused, NotImplementedByBroker, PreconditionFailed
+from mirrormq.errors import AccessRefused, AmqpError, NotImplementedByBroker, PreconditionFailed
 from mirrormq.queues.envelope import ExpirationInvalid, make_envelope, parse_expiration
 from mirrormq.queues.message import NEVER, Envelope, Message
 from mirrormq.queues.publish_ids import PRODUCER_HEADER, publish_id_of
 from mirrormq.queues.publish_order_guard import PublishOrderGuard
 from mirrormq.queues.queue_interface import Publisher, QueueInterface
 from mirrormq.ranges import range_protocol
+from mirrormq.wire.content import properties_of
 from mirrormq.wire.fields import Table
+from mirrormq.wire.header_walk import needs_decoding
 from mirrormq.wire.methods import decode_basic_publish, encode_basic_return
-from mirrormq.wire.properties import decode_properties, encode_properties, scan_properties
+from mirrormq.wire.properties import decode_properties, encode_properties, plain_traits, scan_properties
 
 if TYPE_CHECKING:
     from mirrormq.channels.channel import Channel
 
 NO_ROUTE = 312
 
+NOBODY = ("", 0)
+"""Producer and publish id of a message that has none."""
 
-class Target(NamedTuple):
-    """Where one basic.publish payload leads, checked once."""
-
-    exchange: str
-    routing_key: str
-    mandatory: bool
-    versions: tuple[int, int]
+_BODY_SIZE = Struct(">Q").unpack_from
+_BODY_SIZE_AT = 11
+"""Octet of content frames at which the body's size starts."""
 
 
 class Publishing:
@@ -51,31 +54,154 @@ class Publishing:
         self.gate = PublishOrderGuard()
         self.settlements: list[tuple[str, list[Delivery]]] = []
         """What the open transaction has acknowledged or rejected."""
-        self._targets: dict[bytes, Target] = {}
-        self._last_publish = b""
-        self._last_properties = b""
-        self._last_versions = (-1, -1)
-        self._last_envelope: Envelope | None = None
-        self._last_queues: tuple[QueueInterface, ...] = ()
+        self._routes: dict[bytes, Route] = {}
+        self._destinations: dict[Destination, Destination] = {}
+        self._version = -1
+        """Of the vhost, when the routes were found."""
+
+    # -- routes -----------------------------------------------------------------------------------
+
+    def _valid_routes(self) -> dict[bytes, Route]:
+        vhost = self.channel.vhost
+        version = vhost.router.version + vhost.rights.access_version
+        if version != self._version or len(self._routes) > limits.PUBLISH_TARGETS_CACHED:
+            self._version = version
+            self._routes.clear()
+            self._destinations.clear()
+        return self._routes
+
+    def _find_route(self, publish: bytes) -> Route:
+        """Check a basic.publish payload that is new, and remember where it leads."""
+        method = decode_basic_publish(publish)
+        channel = self.channel
+        vhost = channel.vhost
+        if method.immediate:
+            raise NotImplementedByBroker("immediate=true")
+        exchange, routing_key = method.exchange, method.routing_key
+        asks_broker = _is_question(exchange, routing_key)
+        if not asks_broker:
+            channel.check_permission("exchange", exchange, "write")
+        record = vhost.exchange_record(exchange)
+        if record.internal:
+            raise AccessRefused(f"cannot publish to internal exchange '{exchange}' in vhost '{vhost.name}'")
+        channel.check_topic(exchange, routing_key, "write")
+        route = Route(publish, exchange, routing_key, mandatory=method.mandatory)
+        if not asks_broker and vhost.router.may_remember(exchange):
+            queues = vhost.queues_for(exchange, routing_key)
+            if queues:
+                destination = Destination(exchange, queues)
+                route.destination = self._destinations.setdefault(destination, destination)
+        self._routes[publish] = route
+        return route
+
+    # -- publishing -------------------------------------------------------------------------------
+
+    def publish_each(self, publishes: list[bytes], contents: list[bytes]) -> None:
+        """Publish messages, each with a payload of its own. Those that go to the same queues, one behind the
+        other, are appended together; one that needs more thought is published by itself, in its turn."""
+        if self.transaction is not None or self.channel.traced:
+            for publish, content in zip(publishes, contents, strict=True):
+                self.publish(publish, properties_of(content), [content])
+            return
+        routes = self._valid_routes()
+        if len(contents) == 1:
+            self._publish_lone(routes, publishes[0], contents[0])
+            return
+        batch: list[Message] = []
+        destination, persistent, producer_ids = None, False, False
+        try:
+            for publish, content in zip(publishes, contents, strict=True):
+                route = routes.get(publish) or self._find_route(publish)
+                envelope = None
+                if route.destination is not None:
+                    traits = plain_traits(content)
+                    envelope = route.envelope(traits) if traits >= 0 else _closer_look(route, content)
+                if envelope is None:
+                    self._append_batch(destination, batch)
+                    self.publish(publish, properties_of(content), [content])
+                    routes = self._valid_routes()
+                    continue
+                if (
+                    route.destination is not destination
+                    or envelope.persistent is not persistent
+                    or (envelope.producer_ids is not None) is not producer_ids
+                ):
+                    if batch:
+                        self._append_batch(destination, batch)
+                    destination, persistent = route.destination, envelope.persistent
+                    producer_ids = envelope.producer_ids is not None
+                batch.append(Message(envelope, content, NEVER, _BODY_SIZE(content, _BODY_SIZE_AT)[0]))
+        finally:
+            self._append_batch(destination, batch)
+
+    def _publish_lone(self, routes: dict[bytes, Route], publish: bytes, content: bytes) -> None:
+        """Publish the only message of a read."""
+        route = routes.get(publish) or self._find_route(publish)
+        if route.destination is not None:
+            traits = plain_traits(content)
+            if traits >= 0:
+                body_size: int = _BODY_SIZE(content, _BODY_SIZE_AT)[0]
+                message = Message(route.envelope(traits), content, NEVER, body_size)
+                self._append_messages(route.destination, [message], producer_ids=False)
+                return
+        self.publish(publish, properties_of(content), [content])
+
+    def _append_batch(self, destination: Destination | None, batch: list[Message]) -> None:
+        """Append what has been collected, and start anew."""
+        if not batch or destination is None:
+            return
+        messages = batch.copy()
+        batch.clear()
+        producer_ids = messages[0].envelope.producer_ids is not None
+        if producer_ids and self.gate.closed:
+            for message in messages:
+                self.publish(message.envelope.publish, message.properties, [message.frames])
+        else:
+            self._append_messages(destination, messages, producer_ids=producer_ids)
+
+    def _append_messages(
+        self, destination: Destination, messages: list[Message], *, producer_ids: bool
+    ) -> None:
+        """Number the messages if they are to be confirmed, and append them to all their queues."""
+        queues = destination.queues
+        first, publisher = 0, None
+        if self.confirms is not None:
+            first, publisher = self.confirms.take_numbers(len(messages), len(queues)), self.channel
+        self.count(destination.exchange, len(messages), queues, first)
+        if len(queues) == 1:
+            self.append(queues[0], messages, publisher, first)
+        else:
+            self._append_to_all(queues, messages, publisher, first)
+        if producer_ids and self.confirms is not None:
+            refused = self.confirms.lowest_refused(first)
+            if refused is not None:
+                self.gate.close(messages[refused - first].envelope.producer_ids or NOBODY)
+
+    def _append_to_all(
+        self,
+        queues: tuple[QueueInterface, ...],
+        messages: list[Message],
+        publisher: Publisher | None,
+        first: int,
+    ) -> None:
+        # Copies first: a queue may let go of the contents of what it has delivered.
+        copies = [[Message(m.envelope, m.frames, NEVER, m.body_size) for m in messages] for _ in queues[1:]]
+        with self.channel.vhost.dead_letters_later():
+            for queue, own in zip(queues, [messages, *copies], strict=True):
+                self.append(queue, own, publisher, first)
 
     def publish(self, publish: bytes, properties: bytes, contents: list[bytes]) -> None:
-        """Messages that share a publish payload and properties; each content is `frames`."""
+        """Publish messages that share a payload and properties; each content is `frames`."""
         channel = self.channel
-        versions = channel.vhost.versions()
-        if (
-            publish != self._last_publish
-            or properties != self._last_properties
-            or versions != self._last_versions
-        ):
-            target = self.target(publish, versions)
-            if len(contents) > 1 and not channel.vhost.routes_repeat(target.exchange):
+        route = self._valid_routes().get(publish) or self._find_route(publish)
+        if properties == route.seen_properties and route.seen_envelope is not None:
+            envelope, queues = route.seen_envelope, route.seen_queues
+        else:
+            if len(contents) > 1 and not channel.vhost.routes_repeat(route.exchange):
                 for content in contents:
                     self.publish(publish, properties, [content])
                 return
-            contents = self._look_up(target, publish, properties, contents)
-        envelope = self._last_envelope
-        queues = self._last_queues
-        assert envelope is not None
+            envelope, queues, contents = self._look_up(route, properties, contents)
         if channel.traced:
             channel.trace_publishes(envelope, queues, contents)
         if self.transaction is not None:
@@ -184,27 +310,26 @@ class Publishing:
             self.channel.send_content(method, content)
 
     def _look_up(
-        self, target: Target, publish: bytes, properties: bytes, contents: list[bytes]
-    ) -> list[bytes]:
-        """Find envelope and queues, and remember them if the next message may use them too."""
+        self, route: Route, properties: bytes, contents: list[bytes]
+    ) -> tuple[Envelope, tuple[QueueInterface, ...], list[bytes]]:
+        """Find envelope and queues of messages by their properties, and remember them if the next ones may
+        use them too; the contents may change."""
         channel = self.channel
-        channel.check_topic(target.exchange, target.routing_key, "write")
         headers_at = self.checked(properties)
-        envelope = make_envelope(publish, properties)
+        envelope = make_envelope(route.publish, properties)
         if direct_reply_to.QUEUE_NAME_BYTES in properties:
             envelope, contents = direct_reply_to.expand(channel, envelope, contents)
         headers: Table = {}
-        if headers_at >= 0:
+        by_key = channel.vhost.router.may_remember(route.exchange)
+        if headers_at >= 0 and (not by_key or needs_decoding(properties, headers_at)):
             headers = decode_properties(properties, 0).headers or {}
         envelope, queues, contents = channel.vhost.route(envelope, headers, contents)
         if PRODUCER_HEADER in headers:
             envelope.producer_ids = publish_id_of(headers)
-        self._last_envelope, self._last_queues = envelope, queues
-        unchanged = envelope.properties is properties and channel.vhost.routes_repeat(target.exchange)
-        self._last_publish = publish if unchanged else b""
-        self._last_properties = properties
-        self._last_versions = target.versions
-        return contents
+        unchanged = envelope.properties is properties and channel.vhost.routes_repeat(route.exchange)
+        route.seen_properties = properties if unchanged else None
+        route.seen_envelope, route.seen_queues = envelope, queues
+        return envelope, queues, contents
 
     def checked(self, properties: bytes) -> int:
         """Where the headers are, or -1. Refuses what must not be claimed, in RabbitMQ's order: the reply's
@@ -228,30 +353,23 @@ class Publishing:
             raise PreconditionFailed(str(invalid)) from None
         return headers_at
 
-    def target(self, publish: bytes, versions: tuple[int, int]) -> Target:
-        """Where a basic.publish payload leads; checked when it is new or something has changed."""
-        target = self._targets.get(publish)
-        if target is None or target.versions != versions:
-            target = self._check_target(publish, versions)
-        return target
 
-    def _check_target(self, publish: bytes, versions: tuple[int, int]) -> Target:
-        method = decode_basic_publish(publish)
-        channel = self.channel
-        if method.immediate:
-            raise NotImplementedByBroker("immediate=true")
-        if not _is_question(method.exchange, method.routing_key):
-            channel.check_permission("exchange", method.exchange, "write")
-        record = channel.vhost.exchange_record(method.exchange)
-        if record.internal:
-            raise AccessRefused(
-                f"cannot publish to internal exchange '{method.exchange}' in vhost '{channel.vhost.name}'"
-            )
-        target = Target(method.exchange, method.routing_key, method.mandatory, versions)
-        if len(self._targets) >= limits.PUBLISH_TARGETS_CACHED:
-            self._targets.clear()
-        self._targets[publish] = target
-        return target
+def _closer_look(route: Route, content: bytes) -> Envelope | None:
+    """The envelope of a message whose headers must be decoded; None if it cannot go with others."""
+    properties = properties_of(content)
+    try:
+        persistent, priority, expiration, headers_at, user_id = scan_properties(properties)
+        if expiration is not None or user_id is not None or headers_at < 0:
+            return None
+        headers = decode_properties(properties, 0).headers or {}
+    except AmqpError:
+        return None
+    if "CC" in headers or "BCC" in headers or direct_reply_to.QUEUE_NAME_BYTES in properties:
+        return None
+    envelope = route.new_envelope(properties, persistent, priority)
+    if PRODUCER_HEADER in headers:
+        envelope.producer_ids = publish_id_of(headers)
+    return envelope
 
 
 def _is_question(exchange: str, routing_key: str) -> bool:

@@ -156,7 +156,7 @@ class OrphanStore:
 
 def marked(message: Message, node: str) -> Message:
     """An orphan as it is put back: the same message, which says where it was."""
-    properties = decode_properties(message.envelope.properties, 0)
+    properties = decode_properties(message.properties, 0)
     headers = {**(properties.headers or {}), ORPHANED_FROM: Field("S", node.encode())}
     payload = encode_properties(properties._replace(headers=headers))
     envelope = make_envelope(message.envelope.publish, payload)

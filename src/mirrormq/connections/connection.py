@@ -23,13 +23,14 @@ from mirrormq.connections import channel_dispatch, handshake
 from mirrormq.connections.outbox import Outbox
 from mirrormq.connections.peer import Peer
 from mirrormq.connections.states import ConnectionState
-from mirrormq.errors import AmqpError, ConnectionForced
+from mirrormq.errors import AmqpError, ChannelError, ChannelErrorHard, ConnectionForced
 from mirrormq.metadata import records
 from mirrormq.queues.queue_interface import QueueInterface
 from mirrormq.wire import methods
 from mirrormq.wire.fields import Table
 from mirrormq.wire.frame_errors import cut_reply_text, unreadable_frame
 from mirrormq.wire.frames import BODY, HEADER, HEARTBEAT, METHOD
+from mirrormq.wire.runs import ACK_SIZE
 from mirrormq.wire.scanner import Scanner
 
 CLOSE_TIMEOUT_MS = 30_000
@@ -48,6 +49,8 @@ class Connection(Outbox):
         self.broker = broker
         self.peer = peer
         self.name = str(peer)
+        self.number = 0
+        """Number in its pid and those of its channels (`broker.pids`); 0 until something asks for it."""
         self.state = ConnectionState.HEADER
         self.channels: dict[int, Channel] = {}
         self.effort = limits.TURN_EFFORT
@@ -207,10 +210,64 @@ class Connection(Outbox):
         else:
             channel_dispatch.frame(self, kind, channel, payload)
 
-    # Frames that the scanner hands over as one:
-    publishes = channel_dispatch.publishes
-    publishes_mixed = channel_dispatch.publishes_mixed
-    acknowledges = channel_dispatch.acknowledges
+    def publishes(self, channel: int, publish: bytes, properties: bytes, contents: list[bytes]) -> None:
+        """Take a run of publishes that differ in their bodies alone."""
+        self.effort -= 1 + len(properties) // limits.HEADER_BYTES_PER_EFFORT
+        publishing = self._publishing_channel(channel, publish)
+        if publishing is None:
+            return
+        if publishing.waiting.count:
+            size_bytes = sum(map(len, contents))
+            publishing.waiting.postpone(
+                size_bytes, lambda: self.publishes(channel, publish, properties, contents)
+            )
+            return
+        try:
+            publishing.publishes(publish, properties, contents)
+        except ChannelError as error:
+            self.close_channel(publishing, error)
+
+    def publishes_mixed(
+        self, channel: int, publishes: list[bytes], contents: list[bytes], header_bytes: int
+    ) -> None:
+        """Take publishes, each with a payload and properties of its own."""
+        self.effort -= len(contents) + header_bytes // limits.HEADER_BYTES_PER_EFFORT
+        publishing = self._publishing_channel(channel, publishes[0])
+        if publishing is None:
+            return
+        if publishing.waiting.count:
+            size_bytes = sum(map(len, contents))
+            publishing.waiting.postpone(
+                size_bytes, lambda: self.publishes_mixed(channel, publishes, contents, header_bytes)
+            )
+            return
+        try:
+            publishing.publishes_mixed(publishes, contents)
+        except ChannelError as error:
+            self.close_channel(publishing, error)
+
+    def _publishing_channel(self, number: int, publish: bytes) -> Channel | None:
+        """The channel of a publish; None if the connection is closing and publishes are dropped."""
+        channel = self.channels.get(number)
+        if channel is None:
+            raise channel_dispatch.unopened(METHOD, publish)
+        return channel if self.state is ConnectionState.OPEN else None
+
+    def acknowledges(self, channel: int, tags: list[int]) -> None:
+        """Take a run of acknowledgements."""
+        self.effort -= 1
+        acknowledging = self.channels.get(channel)
+        if acknowledging is None:
+            raise ChannelErrorHard("expected 'channel.open'").at(methods.BASIC_ACK)
+        if self.state is not ConnectionState.OPEN:
+            return
+        if acknowledging.waiting.count:
+            acknowledging.waiting.postpone(len(tags) * ACK_SIZE, lambda: self.acknowledges(channel, tags))
+            return
+        try:
+            acknowledging.acknowledges(tags)
+        except ChannelError as error:
+            self.close_channel(acknowledging, error)
 
     def may_publish(self) -> bool:
         """The first publish under an alarm blocks its connection, and waits; who only consumes goes on."""

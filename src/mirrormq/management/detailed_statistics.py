@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
-from weakref import WeakKeyDictionary
 
 from mirrormq.management import counter_kinds, object_json
 from mirrormq.management.peer_client import merged
@@ -38,7 +37,8 @@ class DetailedStatistics:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._channels: WeakKeyDictionary[Channel, dict[tuple[Side, str], SampleTrack]] = WeakKeyDictionary()
+        self._channels: dict[Channel, dict[tuple[Side, str], SampleTrack]] = {}
+        """Of channels that were open at the last sample."""
         self._routes: dict[tuple[str, str, str], SampleTrack] = {}
         """By vhost, exchange and queue."""
 
@@ -51,6 +51,7 @@ class DetailedStatistics:
     async def sample(self, crowded: bool) -> None:
         """Read everything once."""
         channels = [channel for each in list(self._broker.connections) for channel in each.channels.values()]
+        of_channels: dict[Channel, dict[tuple[Side, str], SampleTrack]] = {}
         for start in range(0, len(channels), SLICE_CHANNELS):
             now_s, wall_s = time.monotonic(), time.time()
             for channel in channels[start : start + SLICE_CHANNELS]:
@@ -58,8 +59,9 @@ class DetailedStatistics:
                 for place, numbers in _places(channel):
                     tracks[place] = before.get(place) or SampleTrack(len(numbers), DETAILED)
                     tracks[place].take(now_s, wall_s, numbers, crowded)
-                self._channels[channel] = tracks
+                of_channels[channel] = tracks
             await asyncio.sleep(0)
+        self._channels = of_channels
         await self._sample_routes(crowded)
 
     async def _sample_routes(self, crowded: bool) -> None:

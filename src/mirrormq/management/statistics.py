@@ -12,7 +12,6 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakKeyDictionary
 
 from mirrormq.management import counter_kinds
 from mirrormq.management.counter_kinds import CounterKind
@@ -54,7 +53,8 @@ class Statistics:
         self.sampled_at_s = 0.0
         self.watched = False
         """Somebody who looks closely takes the samples, and more often."""
-        self._tracks: WeakKeyDictionary[Any, SampleTrack] = WeakKeyDictionary()
+        self._tracks: dict[Any, SampleTrack] = {}
+        """Of objects that existed at the last sample."""
         self._vhosts: dict[str, SampleTrack] = {}
         self._machine = machine
         self._begin()
@@ -99,15 +99,16 @@ class Statistics:
     async def sample(self) -> None:
         """Read everything once."""
         broker, vhosts = self._broker, list(self._broker.vhosts.values())
-        await self._take(
-            [queue for vhost in vhosts for queue in vhost.local_queues()], counter_kinds.of_queue
-        )
+        tracks: dict[Any, SampleTrack] = {}
+        queues = [queue for vhost in vhosts for queue in vhost.local_queues()]
+        await self._take(tracks, queues, counter_kinds.of_queue)
         exchanges = [exchange for vhost in vhosts for exchange in vhost.router.exchanges.values()]
-        await self._take(exchanges, counter_kinds.of_exchange)
+        await self._take(tracks, exchanges, counter_kinds.of_exchange)
         connections = list(broker.connections)
-        await self._take(connections, lambda connection: counter_kinds.of_traffic(connection.traffic))
+        await self._take(tracks, connections, lambda connection: counter_kinds.of_traffic(connection.traffic))
         channels = [channel for connection in connections for channel in connection.channels.values()]
-        await self._take(channels, lambda channel: counter_kinds.of_channel(channel.counters))
+        await self._take(tracks, channels, lambda channel: counter_kinds.of_channel(channel.counters))
+        self._tracks = tracks
         now_s, wall_s = time.monotonic(), time.time()
         for name, numbers in (await self.vhost_numbers()).items():
             track = self._vhosts.get(name)
@@ -127,14 +128,14 @@ class Statistics:
         self._crowded = entries > ENTRIES_MAX
         self.sampled_at_s = now_s
 
-    async def _take(self, things: Sequence[Thing], numbers: Callable[[Thing], Numbers]) -> None:
+    async def _take(
+        self, tracks: dict[Any, SampleTrack], things: Sequence[Thing], numbers: Callable[[Thing], Numbers]
+    ) -> None:
         for start in range(0, len(things), SLICE_OBJECTS):
             now_s, wall_s = time.monotonic(), time.time()
             for thing in things[start : start + SLICE_OBJECTS]:
                 found = numbers(thing)
-                track = self._tracks.get(thing)
-                if track is None:
-                    track = self._tracks[thing] = SampleTrack(len(found))
+                track = tracks[thing] = self._tracks.get(thing) or SampleTrack(len(found))
                 track.take(now_s, wall_s, found, self._crowded)
             await asyncio.sleep(0)
 

@@ -172,6 +172,9 @@ class QueueStore(Protocol):
     def append(self, messages: Sequence[Message], *, durable: bool) -> None:
         """Write messages; sets `position`. Not durable: paged out only, forgotten by recovery."""
 
+    def append_one(self, message: Message) -> None:
+        """Write one durable message whose number is higher than any before; sets `position`."""
+
     def append_contents(
         self, first: int, publish: bytes, contents: Sequence[bytes], expires_at: int, *, durable: bool
     ) -> None:
@@ -179,6 +182,9 @@ class QueueStore(Protocol):
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
         """Messages with a position are no longer needed."""
+
+    def acknowledge_one(self, sequence: int) -> None:
+        """A message with a position is no longer needed."""
 
     def forget_ranges(self, ranges: Sequence[tuple[int, int]]) -> None:
         """The same for ascending (first, count) ranges; numbers that are not stored may be among them."""

@@ -10,17 +10,19 @@ consumer receives the same content frames behind a `basic.deliver`. So a message
 
 Everything a queue must know beyond that (delivery mode, priority, expiration) depends only on
 the publish payload and the header, and publishers repeat themselves: a thousand messages in a row
-usually differ in nothing but their bodies. They share one `Envelope`.
+usually differ in nothing but their bodies, or in an id. They share one `Envelope`.
 """
 
 from __future__ import annotations
+
+from mirrormq.wire.content import properties_of
 
 NEVER = 0
 """`expires_at` of a message that does not expire."""
 
 
 class Envelope:
-    """What messages with equal publish payload and equal properties have in common."""
+    """What messages with equal publish payload have in common, as far as a queue treats them alike."""
 
     __slots__ = (
         "deliver_suffix",
@@ -42,7 +44,7 @@ class Envelope:
         exchange: str,
         routing_key: str,
         mandatory: bool,
-        properties: bytes,
+        properties: bytes | None,
         persistent: bool,
         priority: int,
         expiration_ms: int | None,
@@ -54,7 +56,8 @@ class Envelope:
         self.routing_key = routing_key
         self.mandatory = mandatory
         self.properties = properties
-        """The raw header payload from the property flags on (class, weight, body size left off)."""
+        """The raw header payload from the property flags on (class, weight, body size left off). None if each
+        message has properties of its own, of which a queue need not know more than is said here."""
         self.persistent = persistent
         self.priority = priority
         self.expiration_ms = expiration_ms
@@ -90,3 +93,9 @@ class Message:
         """When the journal first stored it, in milliseconds since the Unix epoch; 0 before that, and for
         messages of journal format 1."""
         self.redelivered = False
+
+    @property
+    def properties(self) -> bytes:
+        """The raw header payload from the property flags on."""
+        shared = self.envelope.properties
+        return properties_of(self.frames) if shared is None else shared

@@ -22,12 +22,39 @@ class PagedQueue(LeasablePages):
 
     def publish(self, messages: Sequence[Message]) -> None:
         """Assign sequences to the messages and append them."""
+        if len(messages) == 1:
+            self._publish_one(messages[0])
+            return
         sequence = self.next_sequence
         for message in messages:
             message.sequence = sequence
             sequence += 1
         self.next_sequence = sequence
         self.accept(messages)
+
+    def _publish_one(self, message: Message) -> None:
+        message.sequence = self.next_sequence
+        envelope = message.envelope
+        if (
+            self._paged_count
+            or not self._durable
+            or not envelope.persistent
+            or envelope.producer_ids is not None
+        ):
+            self.next_sequence += 1
+            self.accept([message])
+            return
+        self.next_sequence += 1
+        self._store.append_one(message)
+        self.disk_writes += 1
+        body_size = message.body_size
+        self.ready_count += 1
+        self.ready_bytes += body_size
+        if self._is_full(stored=True):
+            self._page_out([message], body_size)
+        else:
+            self._head.append(message)
+            self._hot(body_size, 1)
 
     def accept(self, messages: Sequence[Message]) -> None:
         """Append messages that have their sequences."""
@@ -71,6 +98,14 @@ class PagedQueue(LeasablePages):
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
         """Remove fetched messages that were acknowledged."""
+        if len(messages) == 1 and not self._released_count:
+            message = messages[0]
+            self.unacked_count -= 1
+            self.unacked_bytes -= message.body_size
+            self._budget.used_bytes -= message.body_size + limits.MESSAGE_OVERHEAD_BYTES
+            if message.position:
+                self._store.acknowledge_one(message.sequence)
+            return
         total_bytes = sum([message.body_size for message in messages])
         count = len(messages)
         self.unacked_count -= count

@@ -293,7 +293,7 @@ class Pages:
         """As it is now."""
         held = self.unacked_count - self._leased_out_count - self._released_count
         held_bytes = self.unacked_bytes - self._leased_out_bytes - self._released_bytes
-        head = self._head[0].envelope.properties if self._head else b""
+        head = self._head[0].properties if self._head else b""
         return MemoryUse(
             len(self._head), held, self._head_bytes + held_bytes, self._paged_count, self._paged_bytes,
             self._store.durable_count, self._store.durable_bytes, self.disk_reads, self.disk_writes, head,

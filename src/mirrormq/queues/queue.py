@@ -69,6 +69,8 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
         """Dead letters that are under way and still kept here."""
         self.delivered_up_to = 0
         """What has been with a consumer, up to here, since this node has had a copy."""
+        self._plain = self._find_plain()
+        """It has no mirrors, no limit and no lifetime for its messages."""
         self._lifetimes = ExpiryTimer(self, host)
         self._lifetimes.watch_idleness()
 
@@ -92,10 +94,31 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
                 origin = PublishOrigin(origin.producer, origin.first_number + seen)
                 if not messages:
                     return
-        if messages[0].envelope.producer_ids is None:
-            self._publish_new(messages, publisher, first, origin)
-        else:
+        envelope = messages[0].envelope
+        if envelope.producer_ids is not None:
             self._publish_deduplicated(messages, publisher, first, origin)
+        elif self._plain and envelope.expiration_ms is None and messages[0].expires_at == NEVER:
+            self._publish_plain(messages, publisher, first, envelope.persistent)
+        else:
+            self._publish_new(messages, publisher, first, origin)
+
+    def _publish_plain(
+        self, messages: list[Message], publisher: Publisher | None, first: int, persistent: bool
+    ) -> None:
+        """Append messages to a queue on one node without limits and lifetimes."""
+        self.backing.publish(messages)
+        self.counters.published += len(messages)
+        if publisher is not None:
+            last = first + len(messages) - 1
+            if persistent and self.settings.durable:
+                self._confirm_tracker.after_flush(publisher, first, last)
+            else:
+                publisher.confirmed(first, last)
+        if not self.awake:
+            self._host.wake(self)
+
+    def _find_plain(self) -> bool:
+        return self.mirrored is None and not self.settings.limited and self.settings.message_ttl_ms is None
 
     def _publish_new(
         self, messages: list[Message], publisher: Publisher | None, first: int, origin: PublishOrigin | None
@@ -338,6 +361,7 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
     def apply(self, settings: QueueSettings) -> None:
         """Policies have changed."""
         self.settings = settings
+        self._plain = self._find_plain()
         self.backing.lazy = settings.lazy
         self.touch()
         self._lifetimes.watch_idleness()
@@ -365,10 +389,12 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
         """The queue is mirrored from now on."""
         self.backing = self.mirrored = backing
         self._producer, self._number = producer, number
+        self._plain = False
 
     def unmirror(self, backing: BackingQueue) -> None:
         """The last mirror is gone."""
         self.backing, self.mirrored = backing, None
+        self._plain = self._find_plain()
         self._confirm_tracker.alone()
 
     def detach(self) -> tuple[list[QueueConsumer], list[WaitingConfirms]]:

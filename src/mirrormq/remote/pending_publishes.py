@@ -44,7 +44,10 @@ class PendingBatch:
 
     @property
     def envelope(self) -> Envelope | None:
-        """Envelope that all messages share; None if they differ."""
+        """Envelope of the first and the last message, None if these differ.
+
+        A batch with such an envelope may travel in a run with its neighbours (`remote.publish_codec`).
+        """
         first, last = self.messages[0].envelope, self.messages[-1].envelope
         return first if first is last else None
 

@@ -65,7 +65,8 @@ def pack(messages: Sequence[Message]) -> list[RemoteRun]:
         if message.envelope is not envelope:
             break
     else:
-        return [_shared(envelope, messages)]
+        if envelope.properties is not None:
+            return [_shared(envelope, messages)]
     runs: list[RemoteRun] = []
     start = 0
     for end in range(1, len(messages) + 1):
@@ -78,7 +79,7 @@ def pack(messages: Sequence[Message]) -> list[RemoteRun]:
 def _shared(envelope: Envelope, messages: Sequence[Message]) -> RemoteRun:
     contents = [message.frames for message in messages]
     return RemoteRun(
-        envelope.publish, envelope.properties, contents, envelope.hidden_keys,
+        envelope.publish, messages[0].properties, contents, envelope.hidden_keys,
         redelivered=messages[0].redelivered, producer_ids=envelope.producer_ids is not None,
     )  # fmt: skip
 
@@ -128,7 +129,7 @@ def unpack(run: RemoteRun, envelopes: Envelopes) -> list[Message]:
             message.redelivered = True
     if run.producer_ids:
         for message in messages:
-            message.envelope.producer_ids = publish_ids_in(message.envelope.properties)
+            message.envelope.producer_ids = publish_ids_in(message.properties)
     return messages
 
 

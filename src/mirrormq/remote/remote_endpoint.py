@@ -164,15 +164,17 @@ class RemoteEndpoint:
 
     def send_early(self) -> None:
         """Send what does not depend on this node's disk."""
-        for stream in list(self._streams.linked.values()):
-            stream.flush()
+        if self._streams.linked:
+            for stream in list(self._streams.linked.values()):
+                stream.flush()
 
     def send_late(self) -> None:
         """At the end of a turn, when what was written has been flushed as far as it needs to be: also what
         was delivered, and what has become of publishes."""
         self._serving.report()
-        for stream in list(self._streams.linked.values()):
-            stream.flush(late=True)
+        if self._streams.linked:
+            for stream in list(self._streams.linked.values()):
+                stream.flush(late=True)
 
     # -- for remote queues ----------------------------------------------------------------------
 

@@ -61,6 +61,7 @@ REFERENCE = Struct("<II")
 QUEUE_HEAD = Struct("<BI")
 QUEUE_SEQUENCE = Struct("<BIQ")
 RANGE = Struct("<QQ")
+_ACK_OF_ONE = Struct("<BIQQ")
 WRITTEN_BODY = Struct("<BI")
 WRITTEN_BYTES = PREFIX_BYTES + WRITTEN_BODY.size
 BODY_SIZE = Struct(">Q")
@@ -97,6 +98,8 @@ def sealed(body: bytes, checksum: Checksum, salt: int) -> bytes:
 
 def acknowledgement_body(queue_id: int, ranges: Sequence[tuple[int, int]]) -> bytes:
     """Return the body of an ACK of (first, count) spans."""
+    if len(ranges) == 1:
+        return _ACK_OF_ONE.pack(ACK, queue_id, *ranges[0])
     numbers = [number for pair in ranges for number in pair]
     return pack("<BI" + "QQ" * len(ranges), ACK, queue_id, *numbers)
 

@@ -66,10 +66,41 @@ class JournalWriter:
 
     def append(self, body: bytes) -> int:
         """Buffer one record and return its position."""
-        tail = self._tail_for(len(body) + journal_records.PREFIX_BYTES)
-        self._parts.append(journal_records.sealed(body, tail.checksum, tail.salt))
+        size = len(body)
+        tail = self._tail_for(size + journal_records.PREFIX_BYTES)
+        self._parts.append(journal_records.PREFIX.pack(size, tail.checksum(tail.salt, body)))
+        self._parts.append(body)
         position = tail.base + self._end
-        self._end += len(body) + journal_records.PREFIX_BYTES
+        self._end += size + journal_records.PREFIX_BYTES
+        if self._end - self._written > BUFFER_BYTES:
+            self.drain()
+        return position
+
+    def append_message(self, queue_id: int, message: Message) -> int:
+        """Buffer one durable message; gives its position."""
+        publish, frames = message.envelope.publish, message.frames
+        size = journal_records.MESSAGE_HEAD.size + len(publish) + len(frames)
+        tail = self._tail_for(size + journal_records.PREFIX_BYTES)
+        offset = self._end
+        if not message.ingested_ms:
+            message.ingested_ms = self.clock.now_ms
+        head = journal_records.MESSAGE_HEAD.pack(
+            journal_records.MESSAGE, journal_records.DURABLE, 0, len(publish), queue_id, message.sequence,
+            message.ingested_ms, message.expires_at,
+        )  # fmt: skip
+        if len(frames) < SHARED_CONTENT_BYTES_MIN:
+            body = head + publish + frames
+        else:
+            body = self._large(head, publish, frames, message.body_size, offset)
+        self._parts.append(journal_records.PREFIX.pack(len(body), tail.checksum(tail.salt, body)))
+        self._parts.append(body)
+        self._end = offset + journal_records.PREFIX_BYTES + len(body)
+        message.position = position = tail.base + offset
+        tail.total += 1
+        tail.live += 1
+        self.messages_written += 1
+        widen(tail.stored, queue_id, message.sequence, message.sequence)
+        self.needs_sync = True
         if self._end - self._written > BUFFER_BYTES:
             self.drain()
         return position
@@ -219,7 +250,8 @@ class JournalWriter:
 
     def _tail_for(self, size: int) -> Segment:
         """Return the tail, or a new one if `size` more bytes do not fit. An empty tail takes any size."""
-        self.check()
+        if self.failure is not None:
+            raise JournalFailed(self.failure)
         tail = self.tail
         if tail is not None and (self._end + size <= self.segment_bytes or self._end == DATA_AT):
             return tail
@@ -235,7 +267,8 @@ class JournalWriter:
 
     def drain(self) -> None:
         """Write the buffered records to the kernel."""
-        self.check()
+        if self.failure is not None:
+            raise JournalFailed(self.failure)
         if self._end == self._written:
             return
         tail = self.tail
@@ -243,7 +276,7 @@ class JournalWriter:
         # Every message is followed by a valid record, so that damage to the last one differs from a torn
         # tail.
         body = journal_records.WRITTEN_BODY.pack(journal_records.WRITTEN, self._synced)
-        self._parts.append(journal_records.sealed(body, tail.checksum, tail.salt))
+        self._parts += (journal_records.PREFIX.pack(len(body), tail.checksum(tail.salt, body)), body)
         self._end += journal_records.WRITTEN_BYTES
         data = b"".join(self._parts)
         try:

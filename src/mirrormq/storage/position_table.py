@@ -120,6 +120,25 @@ class PositionTable:
                 sizes[index:end] = NO_SIZES[index:end]
         return old
 
+    def take(self, sequence: int) -> int:
+        """Clear one; gives back its position, 0 if there is none."""
+        number, at = sequence >> CHUNK_BITS, sequence & MASK
+        chunk = self.chunks.get(number)
+        if chunk is None:
+            return 0
+        position = chunk[at]
+        if position:
+            sizes = self.sizes[number]
+            self.size_bytes -= sizes[at]
+            self.count -= 1
+            left = self.counts[number] - 1
+            if left:
+                self.counts[number] = left
+                chunk[at] = sizes[at] = 0
+            else:
+                del self.chunks[number], self.sizes[number], self.counts[number]
+        return position
+
     def clear_run(self, first: int, count: int) -> Iterator[array[int]]:
         """Clear a run of any length, chunk by chunk."""
         for number in self._touched(first, count):

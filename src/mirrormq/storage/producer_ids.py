@@ -168,7 +168,7 @@ class ProducerIds:
     def _catch_up(self, queue_id: int, mark: int) -> None:
         known = self._known[queue_id]
         for message in self._loaded(self._journal.queue(queue_id), mark):
-            found = publish_ids_in(message.envelope.properties)
+            found = publish_ids_in(message.properties)
             if found is not None and found[1] > known.get(found[0], -1):
                 known[found[0]] = found[1]
                 self._dirty[queue_id, found[0]] = None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from mirrormq.queues.message import Message
 from mirrormq.storage import journal_records
 from mirrormq.storage.column_reader import GatheredColumns
+from mirrormq.storage.journal_errors import JournalFailed
 from mirrormq.storage.journal_limits import ACK_RANGES_PER_RECORD, SEQUENCE_RESERVE
 from mirrormq.storage.position_table import PositionTable
 from mirrormq.storage.segments import widen
@@ -106,6 +107,17 @@ class JournalQueue:
         sequences, positions, sizes = writer.append_messages(self.queue_id, messages, flags)
         self.point(sequences, positions, sizes, durable)
 
+    def append_one(self, message: Message) -> None:
+        """Write one durable message whose number is higher than any before."""
+        self.check()
+        position = self._journal.writer.append_message(self.queue_id, message)
+        sequence = message.sequence
+        self.table.put(sequence, position, message.body_size)
+        self.known = True
+        if sequence >= self.next_sequence:
+            self.next_sequence = sequence + 1
+            self.next_segment = position >> 32
+
     def append_contents(
         self, first: int, publish: bytes, contents: Sequence[bytes], expires_at: int, *, durable: bool,
         ingested_ms: int = 0,
@@ -154,6 +166,20 @@ class JournalQueue:
     def acknowledge(self, messages: Sequence[Message]) -> None:
         """Remove messages that have a position."""
         self.forget([message.sequence for message in messages if message.position])
+
+    def acknowledge_one(self, sequence: int) -> None:
+        """Forget one message."""
+        self.check()
+        position = self.table.take(sequence)
+        if position:
+            self._acknowledged.append((sequence, 1))
+            if sequence > self._acknowledged_highest:
+                self._acknowledged_highest = sequence
+            self._journal.touched[self.queue_id] = self
+        if self.paged.count:
+            self._journal.segments.release([self.paged.take(sequence)])
+        if position:
+            self._journal.segments.by_number[position >> 32].live -= 1
 
     def forget(self, sequences: Sequence[int]) -> None:
         """Remove messages by sequence, for callers without message objects (paged out)."""
@@ -267,15 +293,18 @@ class JournalQueue:
 
     def check(self) -> None:
         """Raise an error after a failure or an erase."""
-        self._journal.writer.check()
+        failure = self._journal.writer.failure
+        if failure is not None:
+            raise JournalFailed(failure)
         if self.erased:
             raise ValueError(f"queue {self.queue_id} was erased from the journal")
 
     def write_pending(self) -> None:
         """Convert collected acknowledgements and the delivery mark to records."""
         if self._acknowledged:
-            ranges = merged(self._acknowledged)
-            self._acknowledged = []
+            ranges, self._acknowledged = self._acknowledged, []
+            if len(ranges) > 1:
+                ranges = merged(ranges)
             self.write_acknowledgements(ranges)
         if self._delivered_pending:
             self._delivered_pending = False
@@ -310,8 +339,6 @@ class JournalQueue:
 
 def merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the spans sorted, with neighbours joined."""
-    if len(ranges) == 1:
-        return ranges
     ranges.sort()
     joined = [ranges[0]]
     for first, count in ranges[1:]:

@@ -35,6 +35,7 @@ class Segment:
 
     __slots__ = (
         "acknowledged",
+        "base",
         "checksum",
         "checksum_name",
         "condemned",
@@ -58,6 +59,8 @@ class Segment:
         format_: int = FORMAT,
     ) -> None:
         self.number = number
+        self.base = number << 32
+        """The position of its first byte."""
         self.format = format_
         self.checksum_name = checksum_name
         self.checksum = checksum
@@ -81,11 +84,6 @@ class Segment:
     def data_at(self) -> int:
         """Offset of the first record."""
         return SegmentHeader(self.number, self.checksum_name, self.salt, self.format).data_at
-
-    @property
-    def base(self) -> int:
-        """Position of the first byte."""
-        return self.number << 32
 
 
 class Segments:

@@ -54,7 +54,7 @@ class Field(NamedTuple):
 
     kind: str
     """A key of TYPE_NAMES."""
-    value: object
+    value: Any
     """bool, int, float, ScaledDecimal, bytes (S and x), list[Field], int (T: seconds), Table, None."""
 
 

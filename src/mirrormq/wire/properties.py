@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from mirrormq.errors import FrameSyntaxError, InternalError, PreconditionFailed
 from mirrormq.wire.fields import Table, decode_table, encode_short_string, encode_table
+from mirrormq.wire.header_walk import needs_decoding
 
 TRANSIENT: Final = 1
 PERSISTENT: Final = 2
@@ -28,7 +29,17 @@ NO_HEADERS: Final = -1
 Scan = tuple[bool, int, bytes | None, int, bytes | None]
 """persistent, priority, expiration, headers_at, user_id."""
 
+NOT_PLAIN: Final = -1
+"""Answer of `plain_traits` for a message whose properties need a closer look."""
+
+DIRECT_REPLY_TO: Final = b"amq.rabbitmq.reply-to"
+"""Beginning of `reply_to` in requests for a direct reply."""
+
 _CONTINUATION: Final = 0x0001
+_NEVER_PLAIN: Final = 0x0100 | 0x0010 | _CONTINUATION
+"""Expiration, user id, a second word of flags."""
+_FLAGS_AT: Final = 19
+"""Octet of content frames at which the property flags start."""
 _LENGTH: Final = struct.Struct(">I")
 _TIMESTAMP: Final = struct.Struct(">Q")
 
@@ -113,6 +124,49 @@ def _encode_value(value: str | int | Table, wire_type: str) -> bytes:
     if isinstance(value, dict):
         return encode_table(value)
     return value.to_bytes(1, "big") if wire_type == "octet" else _TIMESTAMP.pack(value)
+
+
+def plain_traits(content: bytes) -> int:
+    """Priority times two, plus one if the message is persistent; NOT_PLAIN if anything else about its
+    properties may concern the broker, or is wrong. Reads content frames and builds nothing."""
+    flags = content[_FLAGS_AT] << 8 | content[_FLAGS_AT + 1]
+    if flags & _NEVER_PLAIN:
+        return NOT_PLAIN
+    at, mode, priority = _FLAGS_AT + 2, TRANSIENT, 0
+    try:
+        if flags & 0x8000:  # content_type
+            at += 1 + content[at]
+        if flags & 0x4000:  # content_encoding
+            at += 1 + content[at]
+        if flags & 0x2000:
+            if needs_decoding(content, at):
+                return NOT_PLAIN
+            at += 4 + _LENGTH.unpack_from(content, at)[0]
+        if flags & 0x1000:
+            mode = content[at]
+            at += 1
+        if flags & 0x0800:
+            priority = content[at]
+            at += 1
+        if flags & 0x0400:  # correlation_id
+            at += 1 + content[at]
+        if flags & 0x0200:
+            if content.startswith(DIRECT_REPLY_TO, at + 1):
+                return NOT_PLAIN
+            at += 1 + content[at]
+        if flags & 0x0080:  # message_id
+            at += 1 + content[at]
+        if flags & 0x0040:  # timestamp
+            at += 8
+        if flags & 0x002C:
+            for flag in (0x0020, 0x0008, 0x0004):  # type, app_id, cluster_id
+                if flags & flag:
+                    at += 1 + content[at]
+    except IndexError:
+        return NOT_PLAIN
+    if at != 7 + _LENGTH.unpack_from(content, 3)[0] or not TRANSIENT <= mode <= PERSISTENT:
+        return NOT_PLAIN
+    return priority << 1 | mode >> 1
 
 
 def scan_properties(properties: bytes) -> Scan:

@@ -2,10 +2,10 @@
 
 Most of what a busy broker reads is `basic.publish`: a method frame, a header frame, a body frame,
 and publishers repeat themselves. So the scanner looks at a publish as a whole. When method, header
-and the only body frame lie complete in the buffer, it hands over the content as one slice of bytes;
-and while what follows has the same method frame and the same properties, it only compares and slices:
-a *run*, whose messages differ in their bodies alone (`wire.runs`; a *mixed* run if properties differ as
-well). Everything that is not of this simple shape
+and the only body frame lie complete in the buffer, it hands over the method payload and the content as
+slices, together with those of the publishes that follow on the same channel (`wire.runs`). Several in a row
+that differ in their bodies alone make a run of their own, which is compared and sliced only.
+Everything that is not of this simple shape
 (bodies in several frames, frames of other channels in between, anything wrong) takes the plain road,
 frame by frame, and the sink puts contents together by itself.
 
@@ -24,15 +24,17 @@ from mirrormq.wire.frames import BODY, FRAME_END, FRAME_OVERHEAD, HEAD_SIZE, HEA
 from mirrormq.wire.large_bodies import large_run
 from mirrormq.wire.runs import (
     ACK_SIZE,
+    ALIKE_MIN,
     BASIC_ACK,
     BASIC_CLASS,
     BASIC_PUBLISH,
     CONTENT_HEAD,
-    any_properties,
     like_the_first,
     may_be_simple,
     may_become,
     single_acks,
+    starts_alike,
+    unlike,
 )
 
 _HEAD = Struct(">BHI").unpack_from
@@ -72,8 +74,10 @@ class FrameSink(Protocol):
     def acknowledges(self, channel: int, tags: list[int]) -> None:
         """A run of acknowledgements, each of one delivery."""
 
-    def publishes_mixed(self, channel: int, publish: bytes, contents: list[bytes]) -> None:
-        """The same of messages whose properties differ."""
+    def publishes_mixed(
+        self, channel: int, publishes: list[bytes], contents: list[bytes], header_bytes: int
+    ) -> None:
+        """Some complete publishes, each with a method payload and `frames` of its own."""
 
 
 class Scanner:
@@ -238,7 +242,7 @@ class Scanner:
         sink = self.sink
         self._needed = self._content_at = 0
         try:
-            while not sink.held and size - position >= HEAD_SIZE:
+            while size - position >= HEAD_SIZE and not sink.held:
                 kind, channel, payload_size = _HEAD(buffer, position)
                 if self.frame_max and payload_size > self.frame_max:
                     raise self._too_large(kind, payload_size)
@@ -251,7 +255,8 @@ class Scanner:
                 if buffer[end] != FRAME_END:
                     marker = f"{{invalid_frame_end_marker,{buffer[end]}}}"
                     raise unreadable_frame(kind, buffer[start:end], marker)
-                if kind == METHOD and self.publishing and buffer.startswith(BASIC_PUBLISH, start):
+                whole = kind == METHOD and self.publishing
+                if whole and buffer.startswith(BASIC_PUBLISH, start):
                     if not sink.may_publish():
                         position = before
                         break
@@ -262,7 +267,7 @@ class Scanner:
                     if after:
                         position = after
                         continue
-                elif payload_size == ACK_SIZE and self.publishing and buffer.startswith(BASIC_ACK, start):
+                elif whole and payload_size == ACK_SIZE and buffer.startswith(BASIC_ACK, start):
                     tags = [] if buffer[end - 1] else single_acks(buffer, before, self.max_run)
                     if tags:
                         position = before + len(tags) * (ACK_SIZE + FRAME_OVERHEAD)
@@ -313,12 +318,15 @@ class Scanner:
             return PLAIN
         contents = [buffer[header_at:after]]
         publish = buffer[position + HEAD_SIZE : header_at - 1]
-        if body_size:
+        if body_size and after < size and starts_alike(buffer, position, header_at, body_at, after):
             after = like_the_first(buffer, position, header_at, body_at, after, contents, self.max_run, limit)
-        if len(contents) == 1:
-            after = any_properties(buffer, position, header_at, after, contents, self.max_run, limit)
-            if len(contents) > 1:
-                self.sink.publishes_mixed(channel, publish, contents)
+            if len(contents) >= ALIKE_MIN:
+                properties = buffer[header_at + HEAD_SIZE + 12 : header_end]
+                self.sink.publishes(channel, publish, properties, contents)
                 return after
-        self.sink.publishes(channel, publish, buffer[header_at + HEAD_SIZE + 12 : header_end], contents)
+        publishes, header_bytes = [publish] * len(contents), header_size * len(contents)
+        if after < size:
+            after, more = unlike(buffer, after, channel, publishes, contents, self.max_run, limit)
+            header_bytes += more
+        self.sink.publishes_mixed(channel, publishes, contents, header_bytes)
         return after

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mirrormq.broker import sender_selected_routing
 from mirrormq.queues.message import Envelope, Message
 from mirrormq.queues.queue_interface import QueueInterface
-from mirrormq.wire.content import body_of
+from mirrormq.wire.content import body_of, properties_of
 from mirrormq.wire.fields import Field, Table, table_of
 from mirrormq.wire.properties import PROPERTY_TYPES, BasicProperties, decode_properties
 
@@ -32,7 +32,7 @@ class Firehose:
         if envelope.exchange == EXCHANGE:
             return
         for content in contents:
-            headers = self._headers(channel, envelope)
+            headers = self._headers(channel, envelope, content)
             headers["routed_queues"] = Field("A", [_text(queue.name) for queue in queues])
             self._send(channel, f"publish.{envelope.exchange}", headers, content)
 
@@ -41,15 +41,15 @@ class Firehose:
         for message in messages:
             if message.envelope.exchange == EXCHANGE:
                 continue
-            headers = self._headers(channel, message.envelope)
+            headers = self._headers(channel, message.envelope, message.frames)
             headers["redelivered"] = Field("I", int(message.redelivered))
             self._send(channel, f"deliver.{queue.name}", headers, message.frames)
 
     def _send(self, channel: Channel, key: str, headers: Table, frames: bytes) -> None:
         channel.vhost.publish(EXCHANGE, key, BasicProperties(headers=headers), body_of(frames))
 
-    def _headers(self, channel: Channel, envelope: Envelope) -> Table:
-        properties = decode_properties(envelope.properties, 0)
+    def _headers(self, channel: Channel, envelope: Envelope, frames: bytes) -> Table:
+        properties = decode_properties(properties_of(frames), 0)
         keys = [envelope.routing_key, *sender_selected_routing.header_keys(properties.headers or {}, "CC")]
         return {
             **table_of(

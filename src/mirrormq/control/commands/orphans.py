@@ -123,7 +123,7 @@ def _behind(orphans: OrphanRestorer, number: int, after: int) -> list[Message]:
 
 
 def _line(title: OrphanTitle, message: Message) -> dict[str, Any]:
-    headers = decode_properties(message.envelope.properties, 0).headers or {}
+    headers = decode_properties(message.properties, 0).headers or {}
     return {
         "node": title.node,
         "vhost": title.queue.vhost,
@@ -132,7 +132,7 @@ def _line(title: OrphanTitle, message: Message) -> dict[str, Any]:
         "exchange": message.envelope.exchange,
         "routing_key": message.envelope.routing_key,
         "headers": json.loads(json.dumps(plain(headers), default=repr)),
-        "properties": base64.b64encode(message.envelope.properties).decode(),
+        "properties": base64.b64encode(message.properties).decode(),
         "body": base64.b64encode(body_of(message.frames)).decode(),
     }
 

@@ -293,7 +293,7 @@ async def get(call: ApiRequest) -> list[dict[str, Any]]:
 
 
 def _message(message: Message, left: int, encoding: str, cut: int | None) -> dict[str, Any]:
-    given = decode_properties(message.envelope.properties, 0)._asdict()
+    given = decode_properties(message.properties, 0)._asdict()
     properties = {name.rstrip("_"): value for name, value in given.items() if value is not None}
     if "headers" in properties:
         properties["headers"] = plain(properties["headers"])
