@@ -237,6 +237,11 @@ REFUSED_BY_RABBITMQ: list[tuple[dict[str, Any], str]] = [
         'ha-promote-on-failure must be "always" or "when-synced", got 1',
     ),
     ({**MIRRORED, "ha-orphans": "eat"}, 'ha-orphans must be "restore" or "keep", got <<"eat">>'),
+    ({**MIRRORED, "ha-redeliver": "none"}, 'ha-redeliver must be "all" or "lost", got <<"none">>'),
+    (
+        {"ha-redeliver": "lost"},
+        "ha-mode must be specified to specify ha-params, ha-sync-mode or ha-promote-on-shutdown",
+    ),
 ]
 
 
@@ -259,6 +264,8 @@ def test_a_wrong_definition_is_refused_in_rabbitmqs_words(definition: dict[str, 
         {"ha-mode": "exactly", "ha-params": 2, "ha-sync-mode": "automatic", "ha-sync-batch-size": 1},
         {"ha-mode": "nodes", "ha-params": ["a"], "ha-promote-on-shutdown": "always"},
         {**MIRRORED, "ha-promote-on-failure": "when-synced", "ha-orphans": "keep"},
+        {**MIRRORED, "ha-redeliver": "all"},
+        {**MIRRORED, "ha-redeliver": "lost"},
     ],
 )
 def test_a_right_definition_is_taken(definition: dict[str, Any]) -> None:

@@ -173,6 +173,34 @@ class Battery(RuleBasedStateMachine):
             self.delivered_up_to = max(self.delivered_up_to, messages[-1].sequence)
             self.queue.delivered(messages[-1].sequence)
 
+    @rule(limit=st.integers(1, 9), up_to=st.integers(0, 40))
+    def fetch_up_to(self, limit: int, up_to: int) -> None:
+        """A priority whose next message may not be fetched is passed over."""
+        expected = self.in_order()
+        messages = self.queue.fetch(limit, up_to=up_to)
+        numbers = [message.sequence for message in messages]
+        assert len(numbers) <= limit
+        assert all(number <= up_to for number in numbers)
+        levels = {entry.level: entry for entry in reversed(expected)}
+        fitting = [level for level, entry in levels.items() if entry.sequence <= up_to]
+        assert bool(numbers) == bool(fitting)
+        if numbers:
+            level = [entry.sequence for entry in expected if entry.level == max(fitting)]
+            assert numbers == level[: len(numbers)]
+        self.took(messages)
+
+    @precondition(lambda self: self.ready)
+    @rule(data=st.data())
+    def reclaim(self, data: st.DataObject) -> None:
+        """Ready messages from anywhere are fetched; sequences that are not ready are passed over."""
+        ready = sorted(entry.sequence for entry in self.ready)
+        chosen = data.draw(st.lists(st.sampled_from(ready), unique=True, min_size=1))
+        others = data.draw(st.lists(st.integers(1, self.highest + 3), max_size=3))
+        wanted = {*chosen, *others}
+        messages = self.queue.reclaim(joined([(sequence, 1) for sequence in wanted]))
+        assert {message.sequence for message in messages} == wanted & set(ready)
+        self.took(messages)
+
     @rule()
     def send(self) -> None:
         self.queue.release_contents([message for _, message in self.unacked.values()])

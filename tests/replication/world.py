@@ -53,7 +53,7 @@ class Node:
         store = self.journal.queue(QUEUE_ID)
         self.budget = MemoryBudget(1 << 30)
 
-        def make_backing(delivered_up_to: int) -> PagedQueue:
+        def make_backing(delivered_up_to: int, stored_counts: bool = True) -> PagedQueue:
             sequences = store.held()
             backing = PagedQueue(
                 store, self.budget, durable=True,

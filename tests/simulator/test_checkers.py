@@ -13,6 +13,7 @@ from mirrormq.simulator.run_history import (
     ConfirmedRecord,
     DeliveredRecord,
     LeasedRecord,
+    Released,
     RunHistory,
     SentRecord,
 )
@@ -27,6 +28,7 @@ class Ended:
         self.full: list[SimulatedCopy] = []
         self.states = {"a": b"x", "b": b"x"}
         self.open: list[str] = []
+        self.strays: list[str] = []
 
     def copies(self) -> list[SimulatedCopy]:
         return self.held
@@ -36,6 +38,9 @@ class Ended:
 
     def metadata(self) -> dict[str, bytes]:
         return self.states
+
+    def stranded(self) -> list[str]:
+        return self.strays
 
     def unsettled(self) -> list[str]:
         return self.open
@@ -53,6 +58,11 @@ class Ended:
             at = len(self.history.delivered) * 10
             seen = DeliveredRecord(f"m{number}", "c", subscription, redelivered, False, False, "a", at)
             self.history.delivered.append(seen)
+
+    def hold(self, *numbers: int, consumer: str) -> None:
+        for number in numbers:
+            held = DeliveredRecord(f"m{number}", consumer, 1, False, False, False, "a", number)
+            self.history.held.append(held)
 
     def acknowledge(self, *numbers: int) -> None:
         for number in numbers:
@@ -121,6 +131,18 @@ def fork(end: Ended) -> None:
     end.states["b"] = b"y"
 
 
+def hand_out_what_is_held(end: Ended) -> None:
+    end.hold(1, consumer="c")
+    end.history.held.append(Released("c", 1))
+    end.hold(1, 2, consumer="d")
+    end.history.held.append(Released("d", 1, "m1"))
+    end.hold(1, 2, consumer="e")
+
+
+def strand(end: Ended) -> None:
+    end.strays = ["1 messages of q are held for nobody"]
+
+
 def hang(end: Ended) -> None:
     end.open = ["b does not serve"]
 
@@ -156,6 +178,12 @@ def hang(end: Ended) -> None:
         ),
         (checkers.MetadataIsEqual, fork, "nodes differ in their metadata: a, b"),
         (checkers.EverythingSettles, hang, "b does not serve"),
+        (
+            lambda: checkers.HeldIsNotRedelivered(lambda queue: queue == "q"),
+            hand_out_what_is_held,
+            "delivered again while a client held it: 1 (m2 to e at 2, d had it)",
+        ),
+        (checkers.NothingIsStranded, strand, "1 messages of q are held for nobody"),
     ],
 )
 def test_a_checker_finds_what_it_is_for(

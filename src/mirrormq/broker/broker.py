@@ -48,6 +48,7 @@ from mirrormq.storage.journal import Journal
 
 if TYPE_CHECKING:
     from mirrormq.channels.channel import Channel
+    from mirrormq.channels.unacked import Delivery
     from mirrormq.connections.connection import Connection
     from mirrormq.connections.peer import Peer
 
@@ -113,16 +114,12 @@ class Broker:
         node = metadata.state.nodes.get(settings.name)
         self.incarnation = max(1, node.incarnation) if node is not None else 1
         """Which of its lives this node is in."""
-        self.remote = RemoteEndpoint(settings.name, self.incarnation, self, outside.send)
-        """Queues of other nodes."""
+        self.remote = RemoteEndpoint(settings.name, self.incarnation, self, outside.send)  # for remote queues
         self.replica_manager = ReplicaManager(self, self.incarnation, outside.send, outside.congested)
         """Queues that this node shares with others."""
         self.copy_reports = CopyReports(self, self.incarnation)
-        self.range_requests, self.repairs, self.rescues = (
-            RangeRequestHandler(self),
-            RecordRepair(self),
-            Rescues(self),
-        )
+        self.range_requests = RangeRequestHandler(self)
+        self.repairs, self.rescues = RecordRepair(self), Rescues(self)
         self.writing: dict[Connection, None] = {}
         """Connections with output; the runtime takes them."""
         self.turns = self.pumped = 0
@@ -306,12 +303,17 @@ class Broker:
 
     def unacked_of(self, queue: Queue, queue_id: int) -> list[Message]:
         """A queue's messages that are out with clients, here and elsewhere."""
-        found = self.remote.held(queue_id)
+        here = [delivery[0] for delivery in self.deliveries_of(queue)]
+        return [*self.remote.held(queue_id), *here, *queue.kept.own]
+
+    def deliveries_of(self, queue: Queue) -> list[Delivery]:
+        """A queue's messages that are out with clients of this node."""
+        found: list[Delivery] = []
         for connection in self.connections:
             for channel in connection.channels.values():
                 deliveries = [*channel.unacked.by_tag.values()]
                 deliveries += [one for _, settled in channel.publishing.settlements for one in settled]
-                found += [delivery[0] for delivery in deliveries if delivery[1] is queue]
+                found += [delivery for delivery in deliveries if delivery[1] is queue]
         return found
 
     # -- other nodes ----------------------------------------------------------------------------

@@ -45,6 +45,7 @@ def queue_settings(policies: PolicyMatcher, record: records.Queue) -> QueueSetti
         max_priority=_integer(maximum) or None,
         single_active_consumer=declared.get("x-single-active-consumer") is True,
         lazy=merged.get("queue-mode") == "lazy",
+        redeliver_lost=effective.definition.get("ha-redeliver") == "lost",
     )
 
 
@@ -76,10 +77,12 @@ def make_queue_of(vhost: Vhost, record: records.Queue, backing: BackingQueue) ->
 
 def make_backing_queue(
     store: JournalQueue, settings: QueueSettings, budget: MemoryBudget, warn: Callable[[str], None],
-    delivered_up_to: int = 0,
+    redelivered_up_to: int | None = None,
 ) -> BackingQueue:  # fmt: skip
-    """The BackingQueue that the settings ask for, with the backlog that the store has."""
-    sequences, redelivered_up_to = store.held(), max(store.delivered_up_to, delivered_up_to)
+    """The BackingQueue that the settings ask for, with the backlog that the store has. Messages up to
+    `redelivered_up_to`, or to the mark in the store, have been with a consumer."""
+    sequences = store.held()
+    redelivered_up_to = store.delivered_up_to if redelivered_up_to is None else redelivered_up_to
 
     def make() -> PagedQueue:
         return PagedQueue(

@@ -24,9 +24,11 @@ from typing import TYPE_CHECKING, cast
 from mirrormq.broker.queue_factory import make_queue, make_queue_of, queue_settings
 from mirrormq.metadata import records
 from mirrormq.metadata.ring_view import View
+from mirrormq.queues.claims import NOTHING, Claim
 from mirrormq.queues.confirm_tracker import WaitingConfirms
 from mirrormq.queues.consumer_turns import QueueConsumer
 from mirrormq.queues.envelope import make_envelope
+from mirrormq.queues.kept_deliveries import GIVEN_BACK
 from mirrormq.queues.message import Message
 from mirrormq.queues.publish_ids import publish_ids_in
 from mirrormq.queues.queue import Queue
@@ -128,12 +130,25 @@ class QueueRoles:
         queue.owner = vhost.owner_of(record.name)
         broker.range_requests.leases.begin(record, queue)
         self._name(record, queue)
+        keeping = queue.settings.redeliver_lost
+        if keeping and before is not None:
+            queue.kept.await_claims(self._holders())
         self._serve(record, queue)
         if before is not None:
             with vhost.dead_letters_later():  # what dies of it must not overtake the rest
-                hand_over(cast(RemoteQueue | DownQueue, before).detach(), queue)
+                handover = cast(RemoteQueue | DownQueue, before).detach(keeping=keeping)
+                hand_over(handover, queue, broker.remote.producer)
         if record.consumed and isinstance(before, RemoteQueue):
             self._expect_consumers(queue)
+
+    def _holders(self) -> set[str]:
+        """The nodes, with their incarnations, whose clients may hold messages from an earlier master."""
+        remote = self._broker.remote
+        nodes = self._broker.metadata.state.nodes.values()
+        living = {
+            f"{node.name}#{node.incarnation}" for node in nodes if node.running and node.name != self._me
+        }
+        return {holder for holder in living if not remote.is_over(holder)} | {remote.producer}
 
     def _expect_consumers(self, queue: Queue) -> None:
         """An auto-delete queue had consumers: if none comes over, they were lost with the old master."""
@@ -186,16 +201,18 @@ class QueueRoles:
 
     def _replace(self, record: records.Queue, before: QueueInterface | None) -> None:
         handover = None
-        if isinstance(before, Queue):
-            handover = self._depose(record, before)
-        elif before is not None:
-            handover = cast(RemoteQueue | DownQueue, before).detach()
         successor = self._face(record)
+        keeping = successor.settings.redeliver_lost
         if isinstance(before, Queue):
+            handover = self._depose(record, before, keeping=keeping)
             before.successor = successor
+        elif before is not None:
+            handover = cast(RemoteQueue | DownQueue, before).detach(keeping=keeping)
+        elif keeping:
+            handover = Handover(claim=NOTHING)
         self._name(record, successor)
         if handover is not None:
-            hand_over(handover, successor)
+            hand_over(handover, successor, self._broker.remote.producer)
 
     def _face(self, record: records.Queue) -> RemoteQueue | DownQueue:
         settings, view = queue_settings(self._broker.policies, record), record.ring
@@ -213,19 +230,37 @@ class QueueRoles:
 
     # -- a master that is one no longer ---------------------------------------------------------
 
-    def _depose(self, record: records.Queue, queue: Queue) -> Handover:
+    def _depose(self, record: records.Queue, queue: Queue, *, keeping: bool) -> Handover:
         """This node lives and another one is master: what its clients have published and nobody has
         answered for is published again, under the numbers that it had."""
         broker = self._broker
         replica = broker.replica_manager.replicas.get(record.queue_id)
         producer = broker.remote.producer
         unsettled = replica.unsettled(producer) if replica is not None else []
+        claim = self._claim(record, queue) if keeping else None
+        delivered_up_to = queue.delivered_up_to
+        if keeping and replica is not None and replica.backing is not None and replica.backing.gated:
+            marks = replica.backing.delivered_by
+            delivered_up_to = max(marks.get(GIVEN_BACK, 0), marks.get(producer, 0))
         consumers, waiting = queue.detach()
         if replica is None:
             queue.backing.forget_all()
         broker.remote.stop_serving(record.queue_id)
         batches = unsettled_batches(unsettled, waiting, producer)
-        return Handover(producer, _local(consumers), batches, delivered_up_to=queue.delivered_up_to)
+        questions = [deferred.ask for deferred in queue.kept.take_deferred()]
+        return Handover(producer, _local(consumers), batches, questions, delivered_up_to, claim)
+
+    def _claim(self, record: records.Queue, queue: Queue) -> Claim:
+        """What clients of this node hold of a queue that gets another master, and what has left it without
+        the next master's knowledge. Consumers that are cancelled by a failover lose what they hold."""
+        replica = self._broker.replica_manager.replicas.get(record.queue_id)
+        removed = replica.unsettled_removals() if replica is not None else []
+        held: list[int] = []
+        lost: list[int] = []
+        for message, _, consumer, _, _ in self._broker.deliveries_of(queue):
+            cancelled = consumer is not None and consumer.cancel_on_failover
+            (lost if cancelled else held).append(message.sequence)
+        return Claim(queue.kept.hand_over(held), tuple(removed), tuple(lost))
 
     def _forget_later(self, record: records.Queue) -> None:
         """A copy that nobody counts on any more is kept for a while, for the case that it is wanted again."""

@@ -112,6 +112,7 @@ class ReplicaManager:
         queue = make(replica.backing)
         queue.delivered_up_to = replica.backing.delivered_up_to
         queue.producers = SeenPublishIds(replica.service.producers)
+        queue.kept.trusted = replica.backing.trusted
         self._mirror(replica, queue)
         self.lead(record, queue)
         return queue
@@ -183,12 +184,13 @@ class ReplicaManager:
         broker = self._broker
         store = broker.journal.queue(record.queue_id)
 
-        def make_backing(delivered_up_to: int) -> BackingQueue:
+        def make_backing(delivered_up_to: int, stored_counts: bool) -> BackingQueue:
             present = broker.metadata.state.queues[record.key]
             settings = queue_settings(broker.policies, present)
             return make_backing_queue(
-                store, settings, broker.hot_budget, broker.log_entries.warn, delivered_up_to=delivered_up_to
-            )
+                store, settings, broker.hot_budget, broker.log_entries.warn,
+                max(store.delivered_up_to, delivered_up_to) if stored_counts else delivered_up_to,
+            )  # fmt: skip
 
         replica = Replica(
             record.queue_id, self._me, record.ring, store, broker.hot_budget, self._options(record),
@@ -208,6 +210,7 @@ class ReplicaManager:
         options.attempts = self._attempts
         options.paused = self._paused
         options.congested = self._congested
+        options.is_over = self._broker.remote.is_over
         self._set(options, record)
         return options
 
@@ -228,6 +231,7 @@ class ReplicaManager:
         settings = self._broker.settings
         definition = self._broker.policies.effective(record.vhost, record.name, "queues").definition
         options.automatic = definition.get("ha-sync-mode") == "automatic"
+        options.redeliver_lost = definition.get("ha-redeliver") == "lost"
         batch = definition.get("ha-sync-batch-size")
         if not isinstance(batch, int) or batch <= 1:
             batch = settings.mirroring_sync_batch_size

@@ -2,7 +2,8 @@
 
 RabbitMQ asks several judges in turn and reports the first complaint: the judge of
 queue-master-locator, then the settings of queues and exchanges in the order of their names, then
-mirroring as a whole, and at last whatever nobody knows. `ha-orphans` is our own.
+mirroring as a whole, and at last whatever nobody knows. `ha-orphans` and `ha-redeliver` are
+our own.
 """
 
 from __future__ import annotations
@@ -224,4 +225,5 @@ _HA_CHECKS: dict[str, Callable[[str, Any], str | None]] = {
     "ha-promote-on-shutdown": _either("always", "when-synced"),
     "ha-promote-on-failure": _either("always", "when-synced"),
     "ha-orphans": _either("restore", "keep"),
+    "ha-redeliver": _either("all", "lost"),
 }

@@ -36,6 +36,9 @@ from mirrormq.ranges.spans import Span
 ANY_BYTES = 1 << 63
 """No limit on the bytes of a fetch."""
 
+ANY_SEQUENCE = 1 << 64
+"""No limit on the sequences of a fetch."""
+
 
 class BackingQueue(Protocol):
     """Keeps one queue's messages. Duties: the module's text."""
@@ -56,9 +59,10 @@ class BackingQueue(Protocol):
     def publish(self, messages: Sequence[Message]) -> None:
         """Append at the tail; sets each message's sequence (and position, if it is stored)."""
 
-    def fetch(self, limit: int, limit_bytes: int = ANY_BYTES) -> list[Message]:
+    def fetch(self, limit: int, limit_bytes: int = ANY_BYTES, up_to: int = ANY_SEQUENCE) -> list[Message]:
         """Take up to `limit` messages from the head; they are unacknowledged now. Their bodies are not
-        more than `limit_bytes` together, unless it is a single message; none only if none is ready."""
+        more than `limit_bytes` together, unless it is a single message; none only if none is ready, or
+        the next one has a sequence above `up_to`."""
 
     def peek(self) -> Message | None:
         """The message that `fetch` would give next, left where it is."""
@@ -90,6 +94,9 @@ class BackingQueue(Protocol):
 
     def lease_exact(self, spans: Sequence[Span]) -> list[Span]:
         """Lend exactly these, those of them that are ready; says which that were."""
+
+    def reclaim(self, spans: Sequence[Span]) -> list[Message]:
+        """Fetch exactly these, those of them that are ready, wherever in the queue they are."""
 
     def settle(self, spans: Sequence[Span]) -> int:
         """Lent messages are done with; says how many there were."""
@@ -139,6 +146,19 @@ class MirroredBacking(BackingQueue, Protocol):
 
     def publish_from(self, messages: Sequence[Message], producer: str, first_number: int) -> None:
         """`publish`, of messages that a node has numbered."""
+
+    delivered_by: dict[str, int]
+    """Up to where clients of each node have had messages (`queues.kept_deliveries`)."""
+
+    @property
+    def has_untold(self) -> bool:
+        """Has something been done that mirrors have not been told yet?"""
+
+    def delivered_to(self, holder: str, sequence: int) -> None:
+        """Clients of a node have had messages up to `sequence`."""
+
+    def tell_gated(self, on: bool) -> None:
+        """From now on, or no longer, deliveries wait for the ring."""
 
     def flush_operations(self) -> None:
         """Tell what is told once per turn."""

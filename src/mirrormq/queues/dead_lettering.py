@@ -24,7 +24,10 @@ class DeadLettering:
 
     def reject(self: Queue, messages: Sequence[Message]) -> None:  # type: ignore[misc]
         """Consumers do not want these, and they are not to come back."""
-        if not self.deleted:
+        if self.deleted:
+            self.kept.forward("reject", messages)
+        else:
+            self.kept.given_back(messages)
             self.discard(messages, "rejected")
 
     def _is_over(self: Queue) -> bool:  # type: ignore[misc]
@@ -32,6 +35,8 @@ class DeadLettering:
 
     def _drop_surplus(self: Queue) -> None:  # type: ignore[misc]
         dropped: list[Message] = []
+        if self.kept.awaiting:
+            return
         while self.backing.ready_count and self._is_over():
             dropped += self.backing.fetch(1)
         if dropped:

@@ -40,7 +40,7 @@ class ExpiryTimer:
     def expire(self) -> None:
         """Drop what has expired at the head, a part of it at a time, and look again when the next one will
         have. If too many dead letters are under way, the queue calls again when they have arrived."""
-        if self._queue.dying >= limits.DEAD_LETTERS_UNDER_WAY_MAX:
+        if self._queue.dying >= limits.DEAD_LETTERS_UNDER_WAY_MAX or self._queue.kept.awaiting:
             return
         backing = self._queue.backing
         expired = backing.take_expired(self._clock.now_ms, limits.EXPIRED_PER_LOOK)

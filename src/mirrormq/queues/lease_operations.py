@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from mirrormq.queues.kept_deliveries import GIVEN_BACK
 from mirrormq.queues.publish_ids import PublishOrigin
 from mirrormq.ranges.spans import Span
 
@@ -38,6 +39,8 @@ class LeaseOperations:
     def lease_out(self: Queue, limit: int, limit_bytes: int, *, single: bool) -> list[Span]:  # type: ignore[misc]
         """Take messages out of what is ready."""
         self.touch()
+        if self.kept.awaiting:
+            return []
         if self._lifetimes.expiring:
             self._lifetimes.expire()
         return self.backing.lease_out(limit, limit_bytes, single=single)
@@ -59,6 +62,7 @@ class LeaseOperations:
         if last > self.delivered_up_to:
             self.delivered_up_to = last
             self.backing.delivered(last)
+        self.kept.delivered(GIVEN_BACK, last)
         if self.mirrored is not None:
             self.mirrored.flush_operations()
 

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from mirrormq import limits
+from mirrormq.errors import DamageError
 from mirrormq.queues.backing import ANY_BYTES, QueueStore
 from mirrormq.queues.message import Message
 from mirrormq.queues.pages import Pages
@@ -121,6 +122,46 @@ class LeasablePages(Pages):
         self._paged_bytes -= total_bytes
         self._note_leased(found, count, total_bytes)
         return found
+
+    def reclaim(self, spans: Sequence[Span]) -> list[Message]:
+        """Fetch exactly these, as far as they are ready; without those that the disk has damaged."""
+        found = self._reclaim_head(spans)
+        numbers = list(_numbers(self._note_returned(self.lease_exact(spans))))
+        messages = self._load_undamaged(numbers)
+        total_bytes = sum([message.body_size for message in messages])
+        for message in messages:
+            message.redelivered = message.sequence <= self._redelivered_up_to
+        self._budget.used_bytes += total_bytes + len(messages) * limits.MESSAGE_OVERHEAD_BYTES
+        self.unacked_count += len(messages)
+        self.unacked_bytes += total_bytes
+        self.disk_reads += len(messages)
+        return found + messages
+
+    def _reclaim_head(self, spans: Sequence[Span]) -> list[Message]:
+        """From the head, which stays in memory."""
+        head = self._head
+        wanted = set(_numbers(common(list(spans), spans_of([message.sequence for message in head]))))
+        if not wanted:
+            return []
+        found = [message for message in head if message.sequence in wanted]
+        self._head = deque([message for message in head if message.sequence not in wanted])
+        total_bytes = sum([message.body_size for message in found])
+        self._head_bytes -= total_bytes
+        self.ready_count -= len(found)
+        self.ready_bytes -= total_bytes
+        self.unacked_count += len(found)
+        self.unacked_bytes += total_bytes
+        return found
+
+    def _load_undamaged(self, numbers: Sequence[int]) -> list[Message]:
+        """Read messages back that are neither ready nor fetched now."""
+        try:
+            return self._store.load(numbers)
+        except DamageError as damage:
+            self._damaged.update(damage.sequences)
+            self._report(damage)
+            lost = set(damage.sequences)
+            return self._store.load([number for number in numbers if number not in lost])
 
     def settle(self, spans: Sequence[Span]) -> int:
         """Lent messages are done with."""

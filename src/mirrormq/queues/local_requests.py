@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mirrormq.errors import AccessRefused, PreconditionFailed
+from mirrormq.queues.backing import ANY_SEQUENCE
+from mirrormq.queues.kept_deliveries import Deferred, holder_of
 from mirrormq.queues.message import Message
 from mirrormq.queues.redelivery import RedeliveryMarks
 from mirrormq.ranges.range_request import Answered, RangeRequest
@@ -23,9 +25,16 @@ class LocalRequests(RedeliveryMarks):
         """Does it get messages?"""
         return not self.consumers.single_active or self.consumers.active is consumer
 
-    def _count_delivery(self: Queue, messages: list[Message]) -> None:  # type: ignore[misc]
-        """Messages go out: write down how far, and see which of them had been out before."""
+    def _count_delivery(  # type: ignore[misc]
+        self: Queue, messages: list[Message], consumer: QueueConsumer | None, holder: str = ""
+    ) -> None:
+        """Messages go out, to a consumer or to a node: write down how far, and see which of them had been out
+        before."""
         self._mark(messages)
+        if self.kept.gated:
+            if consumer is not None:
+                holder = holder_of(consumer, self._producer)
+            self.kept.delivered(holder or self._producer, messages[-1].sequence)
         if messages[0].redelivered or messages[-1].redelivered:
             self.counters.redelivered += sum([message.redelivered for message in messages])
         self._tell_delivered(messages[-1].sequence)
@@ -44,10 +53,18 @@ class LocalRequests(RedeliveryMarks):
         no_ack: bool,
         answered: Callable[[Message | None, int], bool],
         refused: Refused,
+        holder: str = "",
     ) -> None:
-        """One message for basic.get."""
+        """One message for basic.get; for a client of this node, or of the `holder`."""
         self.deliver_published()
-        message = self.take(no_ack=False)
+        if self.kept.up_to != ANY_SEQUENCE and self.backing.ready_count and not self.kept.may_deliver():
+            self.touch()
+            ask = lambda queue: queue.get(no_ack, answered, refused)  # noqa: E731
+            if holder:
+                ask = lambda queue: self.get(no_ack, answered, refused, holder)  # noqa: E731
+            self.kept.defer(Deferred(ask, refused, not holder))
+            return
+        message = self.take(no_ack=False, holder=holder)
         taken = answered(message, self.backing.ready_count)
         if message is None:
             self.counters.got_empty += 1
@@ -68,7 +85,10 @@ class LocalRequests(RedeliveryMarks):
     def purge(self: Queue, answered: Callable[[int], object], refused: Refused) -> None:  # type: ignore[misc]
         """Drop what is ready."""
         self.deliver_published()
-        answered(self.backing.purge())
+        if self.kept.awaiting:
+            self.kept.defer(Deferred(lambda queue: queue.purge(answered, refused), refused, True))
+        else:
+            answered(self.backing.purge())
 
     def check_deletion(  # type: ignore[misc]
         self: Queue,

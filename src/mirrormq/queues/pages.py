@@ -30,7 +30,7 @@ from itertools import chain
 
 from mirrormq import limits
 from mirrormq.errors import DamageError
-from mirrormq.queues.backing import ANY_BYTES, QueueStore
+from mirrormq.queues.backing import ANY_BYTES, ANY_SEQUENCE, QueueStore
 from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.memory_use import MemoryUse
 from mirrormq.queues.message import Message
@@ -177,7 +177,7 @@ class Pages:
         self.ready_bytes += total_bytes
         return count
 
-    def fetch(self, limit: int, limit_bytes: int = ANY_BYTES) -> list[Message]:
+    def fetch(self, limit: int, limit_bytes: int = ANY_BYTES, up_to: int = ANY_SEQUENCE) -> list[Message]:
         """Take up to `limit` messages from the head."""
         head = self._head
         while not head and self._paged_count:
@@ -188,6 +188,8 @@ class Pages:
         else:
             popleft = head.popleft
             messages = [popleft() for _ in range(limit)]
+        while messages and messages[-1].sequence > up_to:
+            head.appendleft(messages.pop())
         total_bytes = sum([message.body_size for message in messages])
         if total_bytes > limit_bytes:
             total_bytes = self._cut(messages, limit_bytes)
@@ -274,9 +276,9 @@ class Pages:
         self._paged_bytes += total_bytes
 
     def _insert(self, numbers: list[int]) -> None:
-        """Ascending numbers take their places among those that are paged; the head is empty."""
-        chunks = self._paged
-        while chunks and chunks[0][0] < numbers[-1]:
+        """Insert ascending numbers among the paged ones, while the head is empty."""
+        chunks, last = self._paged, numbers[-1]
+        while chunks and chunks[0][0] < last:
             numbers += chunks.popleft()
         numbers.sort()
         for start in reversed(range(0, len(numbers), limits.PAGE_MESSAGES)):

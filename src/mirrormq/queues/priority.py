@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from mirrormq.queues.backing import ANY_BYTES
+from mirrormq.queues.backing import ANY_BYTES, ANY_SEQUENCE
 from mirrormq.queues.memory_use import MemoryUse
 from mirrormq.queues.message import NEVER, Message
 from mirrormq.queues.paged_queue import PagedQueue
@@ -115,11 +115,11 @@ class PriorityQueue:
         for level, group in self._by_level(messages):
             level.accept(group)
 
-    def fetch(self, limit: int, limit_bytes: int = ANY_BYTES) -> list[Message]:
+    def fetch(self, limit: int, limit_bytes: int = ANY_BYTES, up_to: int = ANY_SEQUENCE) -> list[Message]:
         """Take from the highest priority that has any."""
         for level in self._descending:
             if level.ready_count:
-                messages = level.fetch(limit, limit_bytes)
+                messages = level.fetch(limit, limit_bytes, up_to)
                 if messages:
                     return messages
         return []
@@ -177,6 +177,10 @@ class PriorityQueue:
     def lease_exact(self, spans: Sequence[Span]) -> list[Span]:
         """Lend exactly these."""
         return joined([one for level in self._descending for one in level.lease_exact(spans)])
+
+    def reclaim(self, spans: Sequence[Span]) -> list[Message]:
+        """Fetch exactly these."""
+        return [message for level in self._descending for message in level.reclaim(spans)]
 
     def settle(self, spans: Sequence[Span]) -> int:
         """Lent messages are done with."""

@@ -12,12 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mirrormq import limits
+from mirrormq.errors import NotFound
 from mirrormq.queues.backing import BackingQueue, MirroredBacking
+from mirrormq.queues.claims import Claim, Settlement
 from mirrormq.queues.confirm_tracker import NOBODY, ConfirmTracker, WaitingConfirms
 from mirrormq.queues.consumer_turns import ConsumerTurns, QueueConsumer
 from mirrormq.queues.dead_lettering import DeadLettering
 from mirrormq.queues.deduplication import Deduplication
 from mirrormq.queues.expiry import ExpiryTimer
+from mirrormq.queues.kept_deliveries import KeptDeliveries
 from mirrormq.queues.lease_operations import LeaseOperations
 from mirrormq.queues.local_requests import LocalRequests
 from mirrormq.queues.memory_use import ConsumerUse
@@ -27,6 +30,7 @@ from mirrormq.queues.publish_order_guard import PublishOrderGuard
 from mirrormq.queues.queue_host import QueueCounters, QueueHost
 from mirrormq.queues.queue_interface import Publisher, QueueInterface
 from mirrormq.queues.queue_settings import QueueSettings
+from mirrormq.ranges.spans import Span
 
 
 class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
@@ -62,7 +66,7 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
         self._number: Callable[[int], int] = lambda count: 0
         """Numbers so many publishes of this node's own, as `_producer`; set while the queue is mirrored."""
         self._host = host
-        self._clock = host.clock
+        self.clock = self._clock = host.clock
         self.use = ConsumerUse(self._clock.now_ms)
         self._confirm_tracker = ConfirmTracker(lambda: host.awaits_flush(self))
         self.dying = 0
@@ -71,6 +75,8 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
         """What has been with a consumer, up to here, since this node has had a copy."""
         self._plain = self._find_plain()
         """It has no mirrors, no limit and no lifetime for its messages."""
+        self.kept = KeptDeliveries(self)
+        """Deliveries that outlive a master (`ha-redeliver: lost`)."""
         self._lifetimes = ExpiryTimer(self, host)
         self._lifetimes.watch_idleness()
 
@@ -175,7 +181,7 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
         else:
             origin = self._publish_mirrored(self.mirrored, messages, origin)
         if NEVER < messages[0].expires_at <= self._clock.now_ms:
-            self._deal(checking=False)
+            self._deal_now_or_never(messages)
         self.counters.published += len(messages)
         if publisher is not None:
             self._confirm_later(publisher, first, first + len(messages) - 1, envelope.persistent, origin)
@@ -189,6 +195,8 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
             origin = PublishOrigin(self._producer, self._number(len(messages)))
             self.producers.seen(origin, len(messages))
         mirrored.publish_from(messages, origin.producer, origin.first_number)
+        if self.kept.gated:
+            self.kept.published(messages[-1].sequence)
         return origin
 
     def _confirm_later(
@@ -242,6 +250,8 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
     def completed(self, received: int, durable: int) -> None:
         """How far the ring has come."""
         self._confirm_tracker.completed(received, durable)
+        if self.kept.completed(received):
+            self._host.wake(self)
         if not self.full:
             self._confirm_tracker.resume_publishers()
 
@@ -251,31 +261,45 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
         """Deal out ready messages while consumers have room; True if there was more than one turn's work."""
         lifetimes = self._lifetimes
         if not lifetimes.expiring:
-            return self._deal(checking=False)
-        lifetimes.expire()
-        more = self._deal(checking=True)
-        lifetimes.expire()
+            more = self._deal(checking=False)
+        else:
+            lifetimes.expire()
+            more = self._deal(checking=True)
+            lifetimes.expire()
+        self.kept.ask_deferred()
         return more
 
-    def _deal(self, *, checking: bool) -> bool:
+    def _deal_now_or_never(self, messages: Sequence[Message]) -> None:
+        """Deal out messages whose lifetime is 0. They do not wait for the ring, or they would always expire;
+        but they do not overtake messages that wait."""
+        up_to = self.kept.urgent_up_to(messages)
+        if up_to is not None:
+            self._deal(checking=False, up_to=up_to)
+
+    def _deal(self, *, checking: bool, up_to: int | None = None) -> bool:
         """Deal out; not `checking` for expired ones, because a lifetime of 0 means "now or never"."""
-        backing = self.backing
+        backing, kept = self.backing, self.kept
+        waits = up_to is None and (kept.gated or kept.awaiting)
         budget, budget_bytes = limits.DELIVERIES_PER_PUMP, limits.DELIVERY_BATCH_BYTES
         while budget > 0 and budget_bytes > 0 and backing.ready_count:
+            if waits and not kept.may_deliver():
+                return False
             turn = self.consumers.next()
             if turn is None:
                 self.use.exhausted(self._clock.now_ms)
                 return False
             consumer, room = turn
             held_bytes = backing.unacked_bytes
-            messages = backing.fetch(min(room, budget), budget_bytes)
+            messages = backing.fetch(min(room, budget), budget_bytes, up_to or kept.up_to)
             budget_bytes -= backing.unacked_bytes - held_bytes
             if checking:
                 messages = self._lifetimes.without_expired(messages)
             if not messages:
+                if up_to is not None:
+                    return False
                 continue
             budget -= len(messages)
-            self._count_delivery(messages)
+            self._count_delivery(messages, consumer)
             consumer.deliver(messages)
             if consumer.no_ack:
                 self.counters.delivered_no_ack += len(messages)
@@ -286,18 +310,19 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
                 backing.release_contents(messages)
         return backing.ready_count > 0
 
-    def take(self, no_ack: bool) -> Message | None:
+    def take(self, no_ack: bool, holder: str = "") -> Message | None:
         """One message for basic.get."""
         lifetimes = self._lifetimes
         lifetimes.touch()
         if lifetimes.expiring:
             lifetimes.expire()
-        messages = self.backing.fetch(1)
+        up_to = self.kept.up_to
+        messages = self.backing.fetch(1, up_to=up_to)
         while messages and lifetimes.expiring and not lifetimes.without_expired(messages):
-            messages = self.backing.fetch(1)
+            messages = self.backing.fetch(1, up_to=up_to)
         if not messages:
             return None
-        self._count_delivery(messages)
+        self._count_delivery(messages, None, holder)
         if no_ack:
             self.backing.acknowledge(messages)
         if lifetimes.expiring:
@@ -306,15 +331,19 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
         """Consumers are done with these."""
-        if not self.deleted:
+        if self.deleted:
+            self.kept.forward("acknowledge", messages)
+        else:
             self.counters.acknowledged += len(messages)
             self.backing.acknowledge(messages)
 
     def requeue(self, messages: Sequence[Message]) -> None:
         """Consumers gave these back."""
         if self.deleted:
+            self.kept.forward("requeue", messages)
             return
         self.deliver_published()
+        self.kept.given_back(messages)
         self.backing.requeue(messages)
         if self.settings.limited and not self.settings.rejects_publishes:
             self._drop_surplus()
@@ -362,6 +391,7 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
         """Policies have changed."""
         self.settings = settings
         self._plain = self._find_plain()
+        self.kept.follow_settings()
         self.backing.lazy = settings.lazy
         self.touch()
         self._lifetimes.watch_idleness()
@@ -375,6 +405,8 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
         """The queue is deleted: tell its consumers, forget its messages, confirm what waits."""
         self.deleted = True
         self._confirm_tracker.forget()
+        for deferred in self.kept.take_deferred():
+            deferred.refused(NotFound(f"no {self._where()}"))
         for consumer in self._dismiss():
             notify(consumer)
         self.backing.erase()
@@ -390,12 +422,38 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
         self.backing = self.mirrored = backing
         self._producer, self._number = producer, number
         self._plain = False
+        self.kept.follow_settings()
 
     def unmirror(self, backing: BackingQueue) -> None:
         """The last mirror is gone."""
         self.backing, self.mirrored = backing, None
         self._plain = self._find_plain()
         self._confirm_tracker.alone()
+        self.kept.follow_settings()
+        self._host.wake(self)
+
+    # -- earlier masters --------------------------------------------------------------------------
+
+    def reclaim(self, spans: Sequence[Span]) -> list[Message]:
+        """Take exactly these out of what is ready: clients hold them from an earlier master."""
+        messages = self.backing.reclaim(spans)
+        if self.backing.unacked_count > limits.UNACKED_HOT_MESSAGES:
+            self.backing.release_contents(messages)
+        return messages
+
+    def claims_known(self) -> None:
+        """Every node has said what its clients hold: the rest may be delivered."""
+        if self.settings.limited and not self.settings.rejects_publishes:
+            self._drop_surplus()
+        self._host.wake(self)
+
+    def keep(self, holder: str, claim: Claim) -> None:
+        """Clients of this node hold messages from an earlier master."""
+        self.kept.keep(holder, claim)
+
+    def settle_kept(self, settlement: Settlement, sequences: Sequence[int]) -> None:
+        """Clients of this node have settled messages that they hold from an earlier master."""
+        self.kept.settle(settlement, sequences)
 
     def detach(self) -> tuple[list[QueueConsumer], list[WaitingConfirms]]:
         """Another node is master: this object is over. Gives its consumers, and who waits for the ring;

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from mirrormq.errors import AmqpError
+from mirrormq.queues.claims import Claim, Settlement
 from mirrormq.queues.consumer_turns import QueueConsumer
 from mirrormq.queues.message import Message
 from mirrormq.queues.publish_ids import PublishOrigin
@@ -136,6 +137,13 @@ class QueueInterface(Pumped, Protocol):
     def delivered_before(self, sequence: int) -> None:
         """Messages up to this one have been with consumers in an earlier tenure: those that are still there
         say so (G5)."""
+
+    def keep(self, holder: str, claim: Claim) -> None:
+        """Clients of this node, named `holder`, hold messages from an earlier tenure, and go on holding them
+        (`ha-redeliver: lost`)."""
+
+    def settle_kept(self, settlement: Settlement, sequences: Sequence[int]) -> None:
+        """Clients have settled such messages."""
 
     def touch(self) -> None:
         """The queue is in use."""

@@ -22,6 +22,8 @@ class QueueSettings:
     max_priority: int | None = None
     single_active_consumer: bool = False
     lazy: bool = False
+    redeliver_lost: bool = False
+    """`ha-redeliver: lost`: a failover requeues only what lost clients held."""
 
     @property
     def limited(self) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mirrormq import limits
+from mirrormq.queues.kept_deliveries import GIVEN_BACK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +32,7 @@ class RedeliveryMarks:
         """Messages up to this one have been with consumers."""
         self._redelivery_up_to = max(self._redelivery_up_to, sequence)
         self._redelivery_highest = max(self._redelivery_highest, sequence)
-        self._tell_delivered(sequence)
+        self._tell_delivered_before(sequence)
 
     def published_before(self: Queue, messages: Sequence[Message]) -> None:  # type: ignore[misc]
         """These were published together, and an earlier master may have delivered them. The next master, or
@@ -45,7 +46,11 @@ class RedeliveryMarks:
             first, ranges = ranges[-1][0], ranges[:-1]
         self._sent_again = (*ranges, (first, last))[-limits.SENT_AGAIN_RANGES_MAX :]
         self._redelivery_highest = max(self._redelivery_highest, last)
-        self._tell_delivered(last)
+        self._tell_delivered_before(last)
+
+    def _tell_delivered_before(self: Queue, sequence: int) -> None:  # type: ignore[misc]
+        self._tell_delivered(sequence)
+        self.kept.delivered(GIVEN_BACK, sequence)
 
     def _tell_delivered(self: Queue, sequence: int) -> None:  # type: ignore[misc]
         if sequence > self.delivered_up_to:

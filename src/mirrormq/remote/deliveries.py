@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mirrormq.queues.claims import NOTHING, Claim, Settlement
 from mirrormq.queues.consumer_turns import QueueConsumer
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue_interface import Subscriber
@@ -15,7 +16,16 @@ from mirrormq.remote import remote_limits
 from mirrormq.remote.intervals import ranges_of
 from mirrormq.remote.publish_codec import Envelopes, unpack_deliveries
 from mirrormq.remote.queue_ref import QueueRef
-from mirrormq.remote.remote_messages import Credit, Deliver, DeliveredRun, Settle, Unsubscribe
+from mirrormq.remote.remote_messages import (
+    ClaimDeliveries,
+    Credit,
+    Deliver,
+    DeliveredRun,
+    Range,
+    Settle,
+    Unsubscribe,
+)
+from mirrormq.remote.retained import RetainedDeliveries
 from mirrormq.remote.stream import Stream
 from mirrormq.remote.subscription import Subscription
 
@@ -27,15 +37,18 @@ class Deliveries:
         "_acknowledged",
         "_by_consumer",
         "_by_key",
+        "_claimed",
         "_dirty_marked",
         "_envelopes",
         "_place",
         "_rejected",
         "_requeued",
+        "_retained",
+        "_settlements",
         "delivered_up_to",
     )  # fmt: skip
 
-    def __init__(self, place: QueueRef) -> None:
+    def __init__(self, place: QueueRef, *, retaining: bool = False) -> None:
         self._place = place
         self._by_key: dict[int, Subscription] = {}
         self._by_consumer: dict[QueueConsumer, Subscription] = {}
@@ -47,6 +60,12 @@ class Deliveries:
         self._envelopes = Envelopes()
         self.delivered_up_to = 0
         """What consumers of this node have been sent, by this master or an earlier one."""
+        self._retained = RetainedDeliveries() if retaining else None
+        """What the next master is told, with `ha-redeliver: lost`."""
+        self._claimed: list[Range] | None = None
+        """The claim to state to this master."""
+        self._settlements = 0
+        """Settle items sent."""
 
     # -- consumers ------------------------------------------------------------------------------
 
@@ -97,7 +116,7 @@ class Deliveries:
         subscription = self._by_key.get(item.consumer)
         for run in item.runs:
             if subscription is None:
-                self._requeued += run.sequences
+                self._requeued += run.sequences  # nobody has seen them
             else:
                 self._passed(subscription, subscription.came(self.unpack(run)))
         if subscription is not None:
@@ -110,19 +129,61 @@ class Deliveries:
 
     def _passed(self, subscription: Subscription, messages: list[Message]) -> None:
         if subscription.consumer.no_ack:
-            self.acknowledge(messages)
+            self.settle("acknowledge", [message.sequence for message in messages])
+        elif self._retained is not None:
+            self._retained.delivered([message.sequence for message in messages], subscription.consumer)
 
-    def acknowledge(self, messages: Sequence[Message]) -> None:
-        """Consumers are done with these."""
-        self._acknowledged += [message.sequence for message in messages]
+    def got(self, messages: Sequence[Message]) -> None:
+        """A client holds what it asked for."""
+        if self._retained is not None:
+            self._retained.delivered([message.sequence for message in messages])
 
-    def requeue(self, messages: Sequence[Message]) -> None:
-        """Consumers gave these back."""
-        self._requeued += [message.sequence for message in messages]
+    def settle(self, settlement: Settlement, sequences: Sequence[int]) -> None:
+        """Consumers are done with these, gave them back, or do not want them."""
+        if settlement == "acknowledge":
+            self._acknowledged += sequences
+        elif settlement == "requeue":
+            self._requeued += sequences
+        else:
+            self._rejected += sequences
+        if self._retained is not None:
+            self._retained.settled(sequences)
 
-    def reject(self, messages: Sequence[Message]) -> None:
-        """Consumers do not want these."""
-        self._rejected += [message.sequence for message in messages]
+    # -- earlier and later masters --------------------------------------------------------------
+
+    def retain(self, retaining: bool) -> None:
+        """The policy has changed. What was delivered before is not known."""
+        if not retaining:
+            self._retained = None
+        elif self._retained is None:
+            self._retained = RetainedDeliveries()
+
+    def keep(self, claim: Claim) -> None:
+        """Clients hold messages from an earlier master."""
+        self.retain(True)
+        assert self._retained is not None
+        self._claimed = ranges_of(claim.sequences)
+        self._retained.delivered(claim.held)
+        self._acknowledged += claim.acknowledged
+        self._requeued += claim.requeued
+        self._rejected += claim.rejected
+
+    def replicated(self, count: int) -> None:
+        """The master says how many Settle items are in the ring."""
+        if self._retained is not None:
+            self._retained.replicated(count)
+
+    def claim(self) -> Claim:
+        """What the next master is to know."""
+        if self._retained is None:
+            return NOTHING
+        return self._retained.claim(self._unsent())
+
+    def _unsent(self) -> dict[int, Settlement]:
+        found: dict[int, Settlement] = dict.fromkeys(self._acknowledged, "acknowledge")
+        found.update(dict.fromkeys(self._requeued, "requeue"))
+        found.update(dict.fromkeys(self._rejected, "reject"))
+        return found
 
     # -- sending --------------------------------------------------------------------------------
 
@@ -136,11 +197,21 @@ class Deliveries:
             if subscription.top_up():
                 granted.append(subscription)
         self._dirty_marked.clear()
+        if self._claimed is not None:
+            ranges = len(self._claimed)
+            stream.put(
+                ClaimDeliveries(place.queue_id, place.epoch, self._claimed),
+                remote_limits.SMALL_BYTES + 16 * ranges,
+            )
+            self._claimed = None
         if self._acknowledged or self._requeued or self._rejected:
             item = Settle(
                 place.queue_id, place.epoch, ranges_of(self._acknowledged), ranges_of(self._requeued),
                 ranges_of(self._rejected),
             )  # fmt: skip
+            self._settlements += 1
+            if self._retained is not None:
+                self._retained.sent(self._settlements, self._unsent())
             self._acknowledged, self._requeued, self._rejected = [], [], []
             ranges = len(item.acknowledged) + len(item.requeued) + len(item.rejected)
             stream.put(item, remote_limits.SMALL_BYTES + 16 * ranges)

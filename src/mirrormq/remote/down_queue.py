@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mirrormq.errors import NotFound, PreconditionFailed
+from mirrormq.queues.claims import NOTHING, Claim, Settlement
 from mirrormq.queues.consumer_turns import QueueConsumer
 from mirrormq.queues.message import Message
 from mirrormq.queues.publish_ids import PublishOrigin
@@ -32,6 +33,7 @@ class DownQueue:
         self.awake = False
         self.owner: object | None = None
         self._delivered_up_to = 0
+        self._claim = NOTHING
         self._waiting: list[Callable[[], None]] = []
 
     @property
@@ -129,6 +131,13 @@ class DownQueue:
         """The next master will want to know."""
         self._delivered_up_to = sequence
 
+    def keep(self, holder: str, claim: Claim) -> None:
+        """Its consumers are cancelled, and what they hold returns to the queue when there is a master."""
+        self._claim = claim._replace(held=(), requeued=(*claim.requeued, *claim.held))
+
+    def settle_kept(self, settlement: Settlement, sequences: Sequence[int]) -> None:
+        """They are not its."""
+
     def touch(self) -> None:
         """Nobody counts."""
 
@@ -140,9 +149,10 @@ class DownQueue:
         """Policies have changed."""
         self.settings = settings
 
-    def detach(self) -> Handover:
+    def detach(self, *, keeping: bool = False) -> Handover:
         """Somebody has become master."""
-        return Handover(delivered_up_to=self._delivered_up_to, over=self._resume_publishers)
+        claim = self._claim if keeping else None
+        return Handover(delivered_up_to=self._delivered_up_to, over=self._resume_publishers, claim=claim)
 
     def erase(self, notify: Callable[[QueueConsumer], None]) -> None:
         """The queue is deleted."""

@@ -18,6 +18,7 @@ from mirrormq.remote.intervals import merged
 from mirrormq.remote.publish_codec import Envelopes, pack_deliveries, unpack
 from mirrormq.remote.remote_consumer import RemoteConsumer
 from mirrormq.remote.remote_messages import (
+    ClaimDeliveries,
     Credit,
     DeliveredBefore,
     Got,
@@ -30,6 +31,7 @@ from mirrormq.remote.remote_messages import (
     RemoteRefusal,
     Settle,
     Settled,
+    SettlementsReplicated,
     Subscribe,
     Subscribed,
     ToMaster,
@@ -48,6 +50,16 @@ class PeerSession:
         self.queue_id = queue_id
         self.epoch = epoch
         self.stream = stream
+        self.holder = f"{stream.peer}#{stream.incarnation}"
+        """The node, with its incarnation."""
+        self._settlements = 0
+        """Settle items that have come …"""
+        self._replicated = 0
+        """… and those of them that are in the ring, if the node has not been told."""
+        self._inherited: dict[int, Message] = {}
+        """Messages that clients of the node hold from an earlier tenure of this master, until it claims
+        them."""
+        self._ended = False
         self._consumers: dict[int, RemoteConsumer] = {}
         self._held: dict[int, Message] = {}
         self._kept: list[Range] = []
@@ -76,6 +88,8 @@ class PeerSession:
             self._subscribe(item)
         elif isinstance(item, Unsubscribe):
             self._unsubscribe(item)
+        elif isinstance(item, ClaimDeliveries):
+            self._claim(item)
         elif isinstance(item, DeliveredBefore):
             self.queue.delivered_before(item.sequence)
         else:
@@ -87,8 +101,11 @@ class PeerSession:
         number, producer = item.first_number, item.producer
         for run in item.runs:
             messages = unpack(run, self._envelopes)
+            delivered = run.redelivered and not self.queue.kept.trusted
+            for message in messages if run.redelivered else ():
+                message.redelivered = delivered
             self.queue.publish(messages, self, number, PublishOrigin(producer, number))
-            if run.redelivered:
+            if delivered:
                 self.queue.published_before(messages)
             number += len(messages)
 
@@ -110,6 +127,9 @@ class PeerSession:
             )
             self._kept, self._refused = [], []
             self.stream.put_late(settled)
+        if self._replicated:
+            self.stream.put_late(SettlementsReplicated(self.queue_id, self.epoch, self._replicated))
+            self._replicated = 0
 
     # -- consuming ------------------------------------------------------------------------------
 
@@ -147,7 +167,7 @@ class PeerSession:
 
     def held(self) -> list[Message]:
         """What is out with consumers of the node."""
-        return list(self._held.values())
+        return [*self._held.values(), *self._inherited.values()]
 
     def hold(self, messages: Sequence[Message]) -> None:
         """These are out with consumers of the node."""
@@ -160,6 +180,28 @@ class PeerSession:
             self.queue.requeue(self._take(item.requeued))
         if item.rejected:
             self.queue.reject(self._take(item.rejected))
+        self._settlements += 1
+        if self.queue.settings.redeliver_lost:
+            self.queue.kept.after_settling(self, self._settlements)
+
+    def settlements_replicated(self, count: int) -> None:
+        """The node's settlements are in the ring."""
+        self._replicated = count
+        self._tell(self)
+
+    def inherit(self, held: dict[int, Message]) -> None:
+        """Take over what clients of the node held in an earlier tenure of this master."""
+        self._inherited = held
+
+    def _claim(self, item: ClaimDeliveries) -> None:
+        """Clients of the node hold these from an earlier tenure, of this master or another one. What it does
+        not claim of its own has never reached it."""
+        sequences = [number for first, last in item.sequences for number in range(first, last + 1)]
+        inherited, self._inherited = self._inherited, {}
+        self.hold([inherited.pop(number) for number in sequences if number in inherited])
+        self.hold(self.queue.kept.claim(self.holder, [n for n in sequences if n not in self._held]))
+        if inherited:
+            self.queue.requeue(list(inherited.values()))
 
     def _take(self, ranges: Iterable[Range]) -> list[Message]:
         pop = self._held.pop
@@ -197,6 +239,7 @@ class PeerSession:
                 False,
                 lambda message, left, question=question: self._give(question, message, left),  # type: ignore[misc]
                 lambda error, question=question: self._refuse(question, error),  # type: ignore[misc]
+                self.holder,
             )
         if self._gets:
             self.stream.when_writable(self.relieved)
@@ -222,6 +265,8 @@ class PeerSession:
 
     def _give(self, question: int, message: Message | None, left: int) -> bool:
         run, size_bytes = None, 0
+        if self._ended:  # the queue has waited for the ring meanwhile
+            return False
         if message is not None:
             (run,) = pack_deliveries([message])
             self.hold([message])
@@ -239,11 +284,18 @@ class PeerSession:
 
     def lost(self) -> None:
         """The node's life is over: its consumers leave, and what they held goes back."""
+        held = self.end()
+        if held and not self.queue.deleted:
+            self.queue.requeue([message for _, message in sorted(held.items())])
+
+    def end(self) -> dict[int, Message]:
+        """The tenure is over: the node's consumers leave; gives what they held."""
         for consumer in self._consumers.values():
             self.queue.unsubscribe(consumer)
+        self._ended = True
         self._consumers = {}
         self._gets.clear()
         self._range_requests.clear()
-        held, self._held = sorted(self._held.items()), {}
-        if held and not self.queue.deleted:
-            self.queue.requeue([message for _, message in held])
+        held = self._held | self._inherited
+        self._held, self._inherited = {}, {}
+        return held

@@ -22,6 +22,8 @@ class RemoteConsumer:
 
     def __init__(self, client: PeerSession, subscribe: Subscribe) -> None:
         self.key = subscribe.question
+        self.holder = client.holder
+        """The node, with its incarnation, that has the client."""
         self.priority = subscribe.priority
         self.exclusive = subscribe.exclusive
         self.waiting = False

@@ -61,6 +61,7 @@ class RemoteEndpoint:
     def __init__(
         self, node: str, incarnation: int, host: RemoteHost, send: Callable[[str, m.RemoteMessage], None]
     ) -> None:
+        self._node = node
         self.producer = f"{node}#{incarnation}"
         """Who numbers this node's publishes."""
         self.unsettled_bytes = 0
@@ -68,7 +69,7 @@ class RemoteEndpoint:
         self.wake = host.wake
         self._host = host
         self._serving = ServedQueues(host.queue_is_gone)
-        self._streams = Streams(incarnation, send, self._lost)
+        self._streams = Streams(incarnation, send, self._lost, self._nodes_lost)
         self.replies = Replies(self._streams, host)
         self._queues: dict[int, RemoteQueue] = {}
         self._numbers: dict[int, int] = {}
@@ -109,6 +110,11 @@ class RemoteEndpoint:
     def lost(self, node: str, incarnation: int) -> None:
         """A node's life is over, and those before it."""
         self._streams.lost(node, incarnation)
+
+    def is_over(self, holder: str) -> bool:
+        """Is this the name of a node's life that has ended?"""
+        own = holder.rpartition("#")[0] == self._node
+        return holder != self.producer if own else self._streams.is_over(holder)
 
     @property
     def linked(self) -> Mapping[str, Stream]:
@@ -159,6 +165,9 @@ class RemoteEndpoint:
     def _lost(self, stream: Stream) -> None:
         self._serving.lost(stream)
         self.replies.lost(stream)
+
+    def _nodes_lost(self) -> None:
+        self._serving.nodes_lost(self.is_over)
 
     # -- turns ----------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ queue in one epoch and carries a batch: messages are never packed one by one, an
     from the client's node              from the master's node
     Publish                             Settled
     Subscribe, Unsubscribe, Credit      Subscribed, Activated, Deliver
-    Settle                              Answer, Got, Inquired, Refusal
+    Settle, ClaimDeliveries             Answer, Got, Inquired, Refusal, SettlementsReplicated
     Ask, Inquire, Touch,                (Reply, DirectReplyQuery, DirectReplyKnown go from any node to any)
     DeliveredBefore                     (FetchMessages, FetchedMessages too)
 """
@@ -110,6 +110,23 @@ class Settle(msgspec.Struct, frozen=True, array_like=True, tag="k"):
     acknowledged: list[Range]
     requeued: list[Range]
     rejected: list[Range]
+
+
+class ClaimDeliveries(msgspec.Struct, frozen=True, array_like=True, tag="keep"):
+    """Sequences that clients of the node hold or have settled, from an earlier master (`queues.claims`). The
+    settlements follow as Settle."""
+
+    queue_id: int
+    epoch: int
+    sequences: list[Range]
+
+
+class SettlementsReplicated(msgspec.Struct, frozen=True, array_like=True, tag="kept"):
+    """The first `count` Settle items of the node in this epoch are in the ring."""
+
+    queue_id: int
+    epoch: int
+    count: int
 
 
 class QueueRequest(msgspec.Struct, frozen=True, array_like=True, tag="q"):
@@ -263,8 +280,19 @@ class FetchedMessages(msgspec.Struct, frozen=True, array_like=True, tag="fetched
 
 ToMaster = (
     Publish | Subscribe | Unsubscribe | Credit | Settle | QueueRequest | RangeQuery | Touch | DeliveredBefore
+    | ClaimDeliveries
+)  # fmt: skip
+ToOrigin = (
+    Settled
+    | Subscribed
+    | Activated
+    | Deliver
+    | QueueReply
+    | Got
+    | RangeQueryReply
+    | RemoteRefusal
+    | SettlementsReplicated
 )
-ToOrigin = Settled | Subscribed | Activated | Deliver | QueueReply | Got | RangeQueryReply | RemoteRefusal
 AboutReplies = DirectReply | DirectReplyQuery | DirectReplyKnown
 AboutRepairs = FetchMessages | FetchedMessages
 Item = ToMaster | ToOrigin | AboutReplies | AboutRepairs

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from mirrormq.queues.claims import Claim, Settlement
 from mirrormq.queues.message import Message
 from mirrormq.queues.publish_ids import PublishOrigin
 from mirrormq.queues.queue_interface import Publisher, QueueInterface, Refused, Subscriber
@@ -32,6 +33,7 @@ from mirrormq.remote.remote_messages import (
     QueueRequest,
     RangeQuery,
     Settled,
+    SettlementsReplicated,
     Subscribe,
     Subscribed,
     ToOrigin,
@@ -54,6 +56,7 @@ class RemoteQueue:
     __slots__ = (
         "_before",
         "_deliveries",
+        "_handed_over",
         "_publishes",
         "_questions",
         "_remote",
@@ -87,7 +90,9 @@ class RemoteQueue:
         self._touched = False
         self._before = 0
         self._publishes = Publishes(place, remote.producer)
-        self._deliveries = Deliveries(place)
+        self._deliveries = Deliveries(place, retaining=settings.redeliver_lost)
+        self._handed_over: set[int] | None = None
+        """Sequences that this node's clients hold and the next master was told of."""
         self._questions = QueueRequests(place)
 
     # -- publishing -----------------------------------------------------------------------------
@@ -175,21 +180,34 @@ class RemoteQueue:
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
         """Consumers are done with these."""
-        if not self.detached:
-            self._deliveries.acknowledge(messages)
-            self._wake()
+        self._settle_deliveries("acknowledge", [message.sequence for message in messages])
 
     def requeue(self, messages: Sequence[Message]) -> None:
         """Consumers gave these back."""
-        if not self.detached:
-            self._deliveries.requeue(messages)
-            self._wake()
+        self._settle_deliveries("requeue", [message.sequence for message in messages])
 
     def reject(self, messages: Sequence[Message]) -> None:
         """Consumers do not want these, and they are not to come back."""
+        self._settle_deliveries("reject", [message.sequence for message in messages])
+
+    def _settle_deliveries(self, settlement: Settlement, sequences: Sequence[int]) -> None:
         if not self.detached:
-            self._deliveries.reject(messages)
+            self._deliveries.settle(settlement, sequences)
             self._wake()
+        elif self._handed_over and self._successor is not None:
+            mine = [sequence for sequence in sequences if sequence in self._handed_over]
+            self._handed_over.difference_update(mine)
+            self._successor.settle_kept(settlement, mine)
+
+    def keep(self, holder: str, claim: Claim) -> None:
+        """Clients of this node hold messages from an earlier master."""
+        if not self.detached:
+            self._deliveries.keep(claim)
+            self._wake()
+
+    def settle_kept(self, settlement: Settlement, sequences: Sequence[int]) -> None:
+        """Clients have settled such messages."""
+        self._settle_deliveries(settlement, sequences)
 
     # -- asking ---------------------------------------------------------------------------------
 
@@ -258,6 +276,8 @@ class RemoteQueue:
             self._settle(item)
         elif isinstance(item, Got):
             self._got(item)
+        elif isinstance(item, SettlementsReplicated):
+            self._deliveries.replicated(item.count)
         elif isinstance(item, Activated):
             self._deliveries.set_active(item.consumer, item.active)
         elif isinstance(item, Subscribed):
@@ -285,6 +305,8 @@ class RemoteQueue:
             self.requeue(messages)
         elif asked.no_ack:
             self.acknowledge(messages)
+        else:
+            self._deliveries.got(messages)
 
     # -- turns and tenures ----------------------------------------------------------------------
 
@@ -315,14 +337,19 @@ class RemoteQueue:
     def apply(self, settings: QueueSettings) -> None:
         """Policies have changed; the master knows by itself."""
         self.settings = settings
+        self._deliveries.retain(settings.redeliver_lost)
 
-    def detach(self) -> Handover:
-        """Another tenure begins; whatever consumers say to this object counts for nothing."""
+    def detach(self, *, keeping: bool = False) -> Handover:
+        """Another tenure begins. What consumers say to this object counts for nothing, unless they are
+        `keeping` what they hold."""
         delivered = self._deliveries.delivered_up_to
+        claim = self._deliveries.claim() if keeping else None
+        if claim is not None:
+            self._handed_over = set(claim.held)
         consumers, publishes, asked = self._end()
         return Handover(
-            self._remote.producer, consumers, publishes, [one.again for one in asked], delivered, self._begun,
-            self._remote.resume_publishers,
+            self._remote.producer, consumers, publishes, [one.again for one in asked], delivered, claim,
+            self._begun, self._remote.resume_publishers,
         )  # fmt: skip
 
     def _begun(self, successor: QueueInterface) -> None:

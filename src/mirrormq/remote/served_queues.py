@@ -37,10 +37,13 @@ class ServedQueues:
     def serve(self, queue_id: int, epoch: int, queue: Queue) -> None:
         """This node is master."""
         before = self._served.get(queue_id)
+        served = self._served[queue_id] = ServedQueue(queue, queue_id, epoch)
         if before is not None and before.queue is queue:
-            for client in before.clients.values():
-                client.lost()
-        self._served[queue_id] = ServedQueue(queue, queue_id, epoch)
+            for stream, client in before.clients.items():
+                if queue.settings.redeliver_lost:
+                    self._client(served, stream).inherit(client.end())
+                else:
+                    client.lost()
         self._epochs[queue_id] = epoch
         for stream, item in self._stash.pop(queue_id, []):
             self.receive(stream, item)
@@ -66,13 +69,16 @@ class ServedQueues:
         """To the queue, or into the stash, or nowhere."""
         served = self._served.get(item.queue_id)
         if served is not None and served.epoch == item.epoch:
-            client = served.clients.get(stream)
-            if client is None:
-                client = PeerSession(served.queue, item.queue_id, item.epoch, stream, self._tell)
-                served.clients[stream] = client
-            client.receive(item)
+            self._client(served, stream).receive(item)
         elif item.epoch > self._epochs.get(item.queue_id, 0) and not self._is_gone(item.queue_id):
             self._stash.setdefault(item.queue_id, []).append((stream, item))
+
+    def _client(self, served: ServedQueue, stream: Stream) -> PeerSession:
+        client = served.clients.get(stream)
+        if client is None:
+            client = PeerSession(served.queue, served.queue_id, served.epoch, stream, self._tell)
+            served.clients[stream] = client
+        return client
 
     def _tell(self, client: PeerSession) -> None:
         self._with_news[client] = None
@@ -98,6 +104,12 @@ class ServedQueues:
                 self._stash[queue_id] = rest
             else:
                 del self._stash[queue_id]
+
+    def nodes_lost(self, is_over: Callable[[str], bool]) -> None:
+        """Lives of nodes are over, also of those that there was no stream with."""
+        for served in list(self._served.values()):
+            if served.queue.kept.awaiting:
+                served.queue.kept.lost(is_over)
 
     def epoch_of(self, queue_id: int) -> int:
         """The tenure in which a queue is served; 0: in none."""

@@ -16,10 +16,13 @@ class Streams:
         incarnation: int,
         send: Callable[[str, RemoteMessage], None],
         ended: Callable[[Stream], None],
+        lives_over: Callable[[], None] = lambda: None,
     ) -> None:
         self._incarnation = incarnation
         self._send = send
         self._ended = ended
+        self._lives_over = lives_over
+        """Told after any life has ended, whether or not there was a stream."""
         self._by_incarnation: dict[tuple[str, int], Stream] = {}
         self._lost: dict[str, int] = {}
         """The last life of each node that is known to be over."""
@@ -105,3 +108,4 @@ class Streams:
                 del self.linked[peer]
             stream.end()
             self._ended(stream)
+        self._lives_over()

@@ -24,7 +24,9 @@ from mirrormq.queues.publish_ids import publish_ids_in, publish_ids_only
 from mirrormq.replication.ring_operations import (
     AppendOperation,
     DeliveredOperation,
+    DeliveredTo,
     ForgetOperation,
+    Gated,
     RemoveOperation,
     decode,
 )
@@ -49,6 +51,9 @@ class MirrorCopy:
         self.lazy = False
         """Keep as little as possible in memory."""
         self.delivered_up_to = 0
+        self.delivered_by: dict[str, int] = {}
+        """The same for clients of each node, while the master is gated (`queues.kept_deliveries`)."""
+        self.gated = False
         self.known_up_to = 0
         """The highest sequence that has come: if the copy is complete, it is so up to here."""
         self.producers: dict[str, int] = {}
@@ -77,6 +82,11 @@ class MirrorCopy:
                 self._remove(operation.ranges)
             elif isinstance(operation, DeliveredOperation):
                 self.deliver(operation.sequence)
+            elif isinstance(operation, DeliveredTo):
+                self.deliver(operation.sequence)
+                _raise(self.delivered_by, {operation.holder: operation.sequence})
+            elif isinstance(operation, Gated):
+                self.gated = operation.on
             elif isinstance(operation, ForgetOperation):
                 for producer in operation.producers:
                     self.producers.pop(producer, None)
@@ -234,10 +244,14 @@ class MirrorCopy:
         self._doubtful = {}
         return self.held()
 
-    def introduce(self, delivered_up_to: int, producers: Mapping[str, int]) -> None:
+    def introduce(
+        self, delivered_up_to: int, producers: Mapping[str, int], delivered_by: Mapping[str, int], gated: bool
+    ) -> None:
         """What the master knew when the mirror joined, beside the messages. Until they are here as well, no
         publish counts as known that only one of the two has had."""
         self.deliver(delivered_up_to)
+        _raise(self.delivered_by, delivered_by)
+        self.gated = gated
         self._introduced = producers
         self.producers = {
             name: min(number, producers[name]) for name, number in self.producers.items() if name in producers

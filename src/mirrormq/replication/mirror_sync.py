@@ -109,7 +109,7 @@ class MirrorSynchroniser:
         session.introduced()
         return SyncBatch(
             join.queue_id, join.epoch, join.attempt, [], session.surplus.pack(),
-            backing.delivered_up_to, dict(self.producers),
+            backing.delivered_up_to, dict(self.producers), dict(backing.delivered_by), backing.gated,
         )  # fmt: skip
 
     def _coming(self, received: int) -> SequenceSet:

@@ -33,7 +33,7 @@ from mirrormq.replication.ring_messages import (
     SyncBatch,
     SyncRequest,
 )
-from mirrormq.replication.ring_operations import AppendOperation, decode
+from mirrormq.replication.ring_operations import AppendOperation, RemoveOperation, decode
 from mirrormq.replication.sequence_set import unpack
 from mirrormq.replication.synchronisation import SyncPace, first_sequence
 
@@ -50,6 +50,10 @@ class ReplicaOptions:
         """Memory is short: nobody is synchronised."""
         self.attempts: Iterator[int] = count(1)
         """Numbers for attempts to be synchronised; the node gives none twice, not even in another life."""
+        self.redeliver_lost = False
+        """`ha-redeliver: lost`."""
+        self.is_over: Callable[[str], bool] = lambda holder: False
+        """Is this the name of a node's incarnation that has ended?"""
         self.congested: Callable[[str], bool] = lambda peer: False
         """Does so much wait for a peer that nothing should be added?"""
 
@@ -83,7 +87,7 @@ class Replica:
         store: QueueStore,
         budget: MemoryBudget,
         options: ReplicaOptions,
-        make_backing: Callable[[int], BackingQueue],
+        make_backing: Callable[[int, bool], BackingQueue],
         received: int = 0,
     ) -> None:
         self.queue_id = queue_id
@@ -92,7 +96,8 @@ class Replica:
         self._store = store
         self._budget = budget
         self._make_backing = make_backing
-        """Gives the keeper of everything that is in the store; takes what had been delivered."""
+        """Gives the keeper of everything that is in the store; takes what had been delivered, and whether the
+        store's own mark counts as well."""
         self._sends: list[tuple[str, ReplicaMessage]] = []
         self._asked = 0
         """The attempt that it has asked the master to be synchronised by, while that is not over."""
@@ -146,15 +151,23 @@ class Replica:
         copy = self.copy
         assert copy is not None
         copy.page_out()
-        backing = self._make_backing(copy.delivered_up_to)
+        trusted = complete and copy.gated and self.options.redeliver_lost
+        redelivered_up_to = self._lost_up_to(copy) if trusted else copy.delivered_up_to
+        backing = self._make_backing(redelivered_up_to, not trusted)
         backing.next_sequence = max(backing.next_sequence, first_sequence(self.view.epoch))
         mirrored = self.wrap(backing, [])
         mirrored.delivered_up_to = copy.delivered_up_to
+        mirrored.delivered_by, mirrored.gated, mirrored.trusted = copy.delivered_by, copy.gated, trusted
         assert self.service is not None
         self.service.producers = copy.producers if complete else {}
         if not complete:
             self._store.replace_producer_ids({}, backing.next_sequence)
         self.copy = None
+
+    def _lost_up_to(self, copy: MirrorCopy) -> int:
+        """Up to where clients that are lost have had messages, or clients that gave them back."""
+        marks = copy.delivered_by.items()
+        return max([mark for holder, mark in marks if not holder or self.options.is_over(holder)], default=0)
 
     def _become_mirror(self) -> None:
         """The queue in front of the keeper has been told that it is over."""
@@ -164,6 +177,7 @@ class Replica:
         backing.forget_all()
         self.copy = MirrorCopy(self._store, self._budget, durable=self.options.durable, in_memory=in_memory)
         self.copy.deliver(backing.delivered_up_to)
+        self.copy.delivered_by, self.copy.gated = backing.delivered_by, backing.gated
         self.copy.producers = dict(self.service.producers)
         self.backing = self.service = None
 
@@ -178,6 +192,16 @@ class Replica:
                 mark = ring.completed.durable if durable else ring.completed.received
                 found.append(UnconfirmedOperations(operation, ring.stable + 1 + offset > mark))
         return found
+
+    def unsettled_removals(self) -> list[int]:
+        """Master: sequences that have left the queue, and not every synchronised mirror has heard of it."""
+        ring = self.ring
+        if self.backing is not None:
+            self.backing.flush_operations()
+        first = max(ring.completed.received, ring.stable)
+        removals = [decode(data) for data in ring.log.after(first)]
+        ranges = [span for one in removals if isinstance(one, RemoveOperation) for span in one.ranges]
+        return [number for start, size in ranges for number in range(start, start + size)]
 
     # -- in -------------------------------------------------------------------------------------
 
@@ -316,7 +340,7 @@ class Replica:
         if sender != self.view.master or self.copy is None or batch.attempt != self._asked:
             return
         if batch.drop is not None:
-            self.copy.introduce(batch.delivered_up_to, batch.producers)
+            self.copy.introduce(batch.delivered_up_to, batch.producers, batch.delivered_by, batch.gated)
             self.copy.drop(unpack(batch.drop).ranges())
         self.copy.synchronise(batch.messages)
         self._unflushed.append((sender, SyncAck(self.queue_id, batch.epoch, batch.attempt)))

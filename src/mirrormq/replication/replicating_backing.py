@@ -18,14 +18,16 @@ from collections.abc import Callable, Iterable, Sequence
 
 from mirrormq import limits
 from mirrormq.errors import DamageError
-from mirrormq.queues.backing import ANY_BYTES, BackingQueue, QueueStore
+from mirrormq.queues.backing import ANY_BYTES, ANY_SEQUENCE, BackingQueue, QueueStore
 from mirrormq.queues.memory_use import MemoryUse
 from mirrormq.queues.message import Message
 from mirrormq.queues.publish_ids import highest_of
 from mirrormq.replication.ring_operations import (
     AppendOperation,
     DeliveredOperation,
+    DeliveredTo,
     ForgetOperation,
+    Gated,
     RemoveOperation,
     encode,
 )
@@ -68,6 +70,13 @@ class ReplicatingBackingQueue:
         """… and what was purged."""
         self.delivered_up_to = 0
         self._delivered_told = 0
+        self.delivered_by: dict[str, int] = {}
+        """While gated: up to where clients of each node have had messages (`queues.kept_deliveries`)."""
+        self._holders_untold: set[str] = set()
+        self.gated = False
+        """Do deliveries wait for the ring, as far as the mirrors know?"""
+        self.trusted = False
+        """Is everything here that was delivered by the last master?"""
         self.on_dirty: Callable[[bool], None] = lambda urgent: None
         """Called when there is something new to tell, once until the next `flush_operations`; and once more
         if that was nothing pressing, and now there is something that is."""
@@ -140,6 +149,27 @@ class ReplicatingBackingQueue:
         self.delivered_up_to = max(self.delivered_up_to, sequence)
         self.mark_dirty()
 
+    def delivered_to(self, holder: str, sequence: int) -> None:
+        """Messages have been with clients of a node."""
+        if sequence > self.delivered_by.get(holder, 0):
+            self.delivered_by[holder] = sequence
+            self._holders_untold.add(holder)
+            self.mark_dirty()
+
+    def tell_gated(self, on: bool) -> None:
+        """From now on, or no longer, deliveries wait for the ring. Holders of what was delivered before are
+        not known."""
+        if on and not self.gated and self.delivered_up_to:
+            self.delivered_to("", self.delivered_up_to)
+        self.gated = on
+        self.last_number = self._tell(encode(Gated(on)))
+        self.mark_dirty()
+
+    @property
+    def has_untold(self) -> bool:
+        """Has something been done that mirrors have not been told yet?"""
+        return bool(self._gone or self._purged or self._holders_untold)
+
     def purge(self) -> int:
         """Drop every ready message."""
         before = self.held()
@@ -187,7 +217,11 @@ class ReplicatingBackingQueue:
         self._silent, self.urgent = True, False
         if self.delivered_up_to > self._delivered_told:
             self._delivered_told = self.delivered_up_to
-            self.last_number = self._tell(encode(DeliveredOperation(self.delivered_up_to)))
+            if not self.gated:
+                self.last_number = self._tell(encode(DeliveredOperation(self.delivered_up_to)))
+        for holder in sorted(self._holders_untold):
+            self.last_number = self._tell(encode(DeliveredTo(holder, self.delivered_by[holder])))
+        self._holders_untold.clear()
         if self._gone or self._purged:
             self._gone.sort()
             ranges = ranges_of(self._gone)
@@ -199,9 +233,13 @@ class ReplicatingBackingQueue:
 
     # -- what it passes on ----------------------------------------------------------------------
 
-    def fetch(self, limit: int, limit_bytes: int = ANY_BYTES) -> list[Message]:
+    def fetch(self, limit: int, limit_bytes: int = ANY_BYTES, up_to: int = ANY_SEQUENCE) -> list[Message]:
         """Take from the head."""
-        return self.inner.fetch(limit, limit_bytes)
+        return self.inner.fetch(limit, limit_bytes, up_to)
+
+    def reclaim(self, spans: Sequence[Range]) -> list[Message]:
+        """Fetch exactly these: to a mirror they never left."""
+        return self.inner.reclaim(spans)
 
     def release_contents(self, messages: Sequence[Message]) -> None:
         """Contents that the journal has may leave memory."""

@@ -74,6 +74,9 @@ class SyncBatch(msgspec.Struct, frozen=True, array_like=True, tag="sync"):
     delivered_up_to: int = 0
     producers: dict[str, int] = {}
     """The highest publish number of each producer, as known when the mirror joined."""
+    delivered_by: dict[str, int] = {}
+    """Up to where clients of each node have had messages, if the master is gated."""
+    gated: bool = False
 
 
 class SyncAck(msgspec.Struct, frozen=True, array_like=True, tag="taken"):

@@ -42,13 +42,27 @@ class DeliveredOperation(msgspec.Struct, frozen=True, array_like=True, tag="d"):
     sequence: int
 
 
+class DeliveredTo(msgspec.Struct, frozen=True, array_like=True, tag="t"):
+    """Clients of one node, in one incarnation, have had messages up to `sequence` (`queues.kept_deliveries`);
+    the empty name stands for messages that were given back."""
+
+    holder: str
+    sequence: int
+
+
+class Gated(msgspec.Struct, frozen=True, array_like=True, tag="g"):
+    """The master delivers only what every synchronised mirror has received, or ceases to."""
+
+    on: bool
+
+
 class ForgetOperation(msgspec.Struct, frozen=True, array_like=True, tag="f"):
     """Producers are gone; what was remembered of them can be forgotten."""
 
     producers: list[str]
 
 
-Operation = AppendOperation | RemoveOperation | DeliveredOperation | ForgetOperation
+Operation = AppendOperation | RemoveOperation | DeliveredOperation | DeliveredTo | Gated | ForgetOperation
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Operation] = msgspec.msgpack.Decoder(Operation)

@@ -48,7 +48,7 @@ def play(arguments: argparse.Namespace, seed: int) -> SeedResult:
         gc.collect()
     options = options_of(
         seed, arguments.nodes, arguments.mode, arguments.faults, arguments.seconds * 1000,
-        tight_limits=arguments.tight_limits,
+        tight_limits=arguments.tight_limits, redeliver=arguments.redeliver,
     )  # fmt: skip
     world, wrong, _ = outcome(options)
     orphans = sum(delivered.orphaned for delivered in world.history.delivered)
@@ -119,6 +119,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--faults", type=int, default=0, help="in each run (drawn)")
     parser.add_argument("--seconds", type=int, default=0, help="of simulated load (drawn)")
     parser.add_argument("--tight-limits", action="store_true", help="tight limits in every run (in a third)")
+    parser.add_argument("--redeliver", default="", help="ha-redeliver: lost, changing (drawn)")
     return parser.parse_args()
 
 
@@ -136,7 +137,7 @@ def main() -> int:
             print(f"\nseed {played.options.seed}: {played.wrong}", flush=True)
     drawn = "".join(
         f" --{name} {value}"
-        for name in ("nodes", "mode", "faults", "seconds")
+        for name in ("nodes", "mode", "faults", "seconds", "redeliver")
         if (value := getattr(arguments, name))
     )
     drawn += " --tight-limits" if arguments.tight_limits else ""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from mirrormq.simulator.run_history import RunHistory, SentRecord
+from mirrormq.simulator.run_history import Released, RunHistory, SentRecord
 
 SHOWN = 3
 """Examples in a sentence."""
@@ -40,6 +40,9 @@ class EndState(Protocol):
 
     def metadata(self) -> dict[str, bytes]:
         """Every node's metadata, as bytes that are equal if it is."""
+
+    def stranded(self) -> list[str]:
+        """Queues with messages that are neither ready nor with a client."""
 
     def unsettled(self) -> list[str]:
         """What is not as it should be: nodes that do not serve, rings that lack somebody."""
@@ -339,6 +342,47 @@ class LogsAgree:
 
     def finish(self, end: EndState) -> Iterator[str]:
         yield from dict.fromkeys(self._wrong)
+
+
+class HeldIsNotRedelivered:
+    """G5 with `ha-redeliver: lost`: a message is delivered again only when each client that had it has given
+    it back or lost its connection. Dead letters and orphans are other messages with the same body."""
+
+    def __init__(self, kept: Callable[[str], bool]) -> None:
+        self._kept = kept
+        """Are messages of this queue kept by those who hold them?"""
+        self._excused = False
+
+    def excuse(self) -> None:
+        """Two sides went on, each by itself, or the policy was another one for a while."""
+        self._excused = True
+
+    def finish(self, end: EndState) -> Iterator[str]:
+        holders: dict[str, set[tuple[str, int]]] = {}
+        wrong: set[str] = set()
+        for event in end.history.held if not self._excused else ():
+            holder = (event.consumer, event.subscription)
+            if isinstance(event, Released):
+                for body, having in holders.items():
+                    if event.body in ("", body):
+                        having.discard(holder)
+                continue
+            sent = end.history.sent.get(event.body)
+            if sent is not None and not event.detoured and self._kept(sent.queue):
+                having = holders.setdefault(event.body, set())
+                if having:
+                    first = min(having)
+                    wrong.add(f"{event.body} to {event.consumer} at {event.at_ms}, {first[0]} had it")
+                having.add(holder)
+        if wrong:
+            yield f"delivered again while a client held it: {some(wrong)}"
+
+
+class NothingIsStranded:
+    """Every message of a queue is ready or with a client: none is kept for somebody who is gone."""
+
+    def finish(self, end: EndState) -> Iterator[str]:
+        yield from end.stranded()
 
 
 class EverythingSettles:

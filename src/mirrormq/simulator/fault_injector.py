@@ -54,6 +54,9 @@ class FaultScene(ChurnHost, Protocol):
 
     network: Network
 
+    def policy(self, dice: int) -> dict[str, Any]:
+        """One of the policies that this run has."""
+
     def deaf(self, from_ms: int, to_ms: int) -> None:
         """What a node said in between may not have been heard."""
 
@@ -88,7 +91,7 @@ class FaultInjector:
             "reset": self._reset,
             "slow-disk": lambda fault: self._slow(fault, FLUSH_MS),
             "stop": lambda fault: self._want(fault, False),
-            "policy": lambda fault: self.set_policy(POLICIES[fault.dice % len(POLICIES)]),
+            "policy": lambda fault: self.set_policy(scene.policy(fault.dice)),
             "move": self._move,
             "leave": lambda fault: self._leaving.begin(fault.nodes[0]),
             "disk": self.disk_faults.begin,
@@ -121,10 +124,11 @@ class FaultInjector:
         self._scene.note(f"fault {fault} begins")
         now = self._scene.timeline.now_ms
         self._changes += fault.kind in ("policy", "leave")
+        unheard_since = now - ROUND_MS - max(node.flush_ms for node in self._scene.nodes.values())
         if fault.kind in ("partition", "one-way", "clog", "freeze"):
-            self._scene.deaf(now - ROUND_MS, now + fault.ends_ms - fault.begins_ms + 2 * SILENCE_MS)
+            self._scene.deaf(unheard_since, now + fault.ends_ms - fault.begins_ms + 2 * SILENCE_MS)
         elif fault.kind == "reset":
-            self._scene.deaf(now - ROUND_MS, now + SETTLED_MS)
+            self._scene.deaf(unheard_since, now + SETTLED_MS)
         self._begin[fault.kind](fault)
         if fault.kind in self._end:
             self._scene.timeline.after(fault.ends_ms - fault.begins_ms, lambda: self._undo(fault))

@@ -8,10 +8,10 @@ RabbitMQ's operators do it.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from mirrormq.metadata.state import MetadataState
-from mirrormq.simulator.fault_injector import POLICIES, FaultInjector
+from mirrormq.simulator.fault_injector import FaultInjector
 from mirrormq.simulator.membership_churn import ChurnHost
 from mirrormq.simulator.simulated_node import SimulatedNode
 
@@ -27,6 +27,9 @@ class OperatorHost(ChurnHost, Protocol):
 
     names: list[str]
     fault_injector: FaultInjector
+
+    def policy(self, dice: int) -> dict[str, Any]:
+        """One of the policies that the run has; 0 for the one that is right."""
 
 
 class Operator:
@@ -48,7 +51,7 @@ class Operator:
         now = self._premises.timeline.now_ms
         if not self._policies_are_right() and (self._wrote_ms is None or now - self._wrote_ms > POLICY_MS):
             self._wrote_ms = now
-            self._premises.fault_injector.set_policy(POLICIES[0])
+            self._premises.fault_injector.set_policy(self._premises.policy(0))
         if self._stopped:
             self._start_again()
         elif not self._apart() or self._premises.handling.heals(self._premises.names):
@@ -66,7 +69,8 @@ class Operator:
         return found[self._attempts % len(found)] if found else []
 
     def _policies_are_right(self) -> bool:
-        return all(_is_right(node.member.metadata.state) for node in self._premises.nodes.values())
+        right = self._premises.policy(0)
+        return all(_is_right(node.member.metadata.state, right) for node in self._premises.nodes.values())
 
     def _restart_losers(self) -> None:
         self._apart_since_ms = None
@@ -94,5 +98,5 @@ class Operator:
         self._stopped = []
 
 
-def _is_right(state: MetadataState) -> bool:
-    return all(policy.definition == POLICIES[0] for policy in state.policies.values())
+def _is_right(state: MetadataState, definition: dict[str, Any]) -> bool:
+    return all(policy.definition == definition for policy in state.policies.values())

@@ -46,6 +46,16 @@ class DeliveredRecord(NamedTuple):
         return self.orphaned or self.died
 
 
+class Released(NamedTuple):
+    """A consumer does not hold a message any more, or nothing at all: it gave it back, or lost its
+    connection. One that was acknowledged is held: the consumer must not get it again."""
+
+    consumer: str
+    subscription: int
+    body: str = ""
+    """Empty: everything."""
+
+
 class AcknowledgedRecord(NamedTuple):
     """A consumer is done with a message. Whether that arrived nobody knows."""
 
@@ -72,5 +82,7 @@ class RunHistory:
         self.confirmed: dict[str, ConfirmedRecord] = {}
         self.refused: set[str] = set()
         self.delivered: list[DeliveredRecord] = []
+        self.held: list[DeliveredRecord | Released] = []
+        """Deliveries to consumers, and their ends."""
         self.leased: list[LeasedRecord] = []
         self.acknowledged: dict[str, AcknowledgedRecord] = {}

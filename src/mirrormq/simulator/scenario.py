@@ -27,9 +27,10 @@ NUMBERS = (
     "committers",
     "getters",
     "leasers",
+    "holders",
     "tight_limits",
 )
-WORDS = ("mode", "recover")
+WORDS = ("mode", "recover", "redeliver")
 FAULT = re.compile(r"(\d+)-(\d+) (\S+) ([a-z ]+) \((\d+)\)")
 
 

@@ -15,6 +15,10 @@ MODES = {AUTO: 5, AUTOHEAL: 4, PAUSE_MINORITY: 3, IGNORE: 3, PAUSE_IF_ALL_DOWN: 
 QUEUES = {"m": 6, "d": 3, "t": 1, "u": 2, "v": 1, "p": 2, "s": 2}
 """Kinds of queues (`workload.durable`)."""
 
+REDELIVER = {"": 5, "lost": 4, "changing": 1}
+"""`ha-redeliver` (`SimulationOptions.redeliver`); drawn by itself, so that everything else of a seed
+stays."""
+
 QUEUES_MAX = 4
 CLIENTS_MAX = 3
 FAULTS_MAX = 6
@@ -30,6 +34,7 @@ def options_of(
     load_ms: int = 0,
     *,
     tight_limits: bool = False,
+    redeliver: str = "",
 ) -> SimulationOptions:
     """A run; what is given is not drawn."""
     choice = random.Random(f"{seed} options")
@@ -41,6 +46,9 @@ def options_of(
     drawn_mode = one_of(MODES)
     kinds = ["m", *(one_of(QUEUES) for _ in range(choice.randrange(QUEUES_MAX)))]
     drawn_faults, drawn_load = choice.randint(1, FAULTS_MAX), choice.randint(*LOAD_MS)
+    failover = random.Random(f"{seed} failover")
+    drawn_redeliver = redeliver or failover.choices(list(REDELIVER), list(REDELIVER.values()))[0]
+    holders = failover.randint(0, CLIENTS_MAX)
     count = nodes or drawn_nodes
     names = [chr(ord("a") + number) for number in range(count)]
     return SimulationOptions(
@@ -58,4 +66,6 @@ def options_of(
         choice.choices((0, 1, 2), (5, 3, 1))[0],
         choice.choices((0, 1, 2), (5, 3, 1))[0],
         choice.choices((0, seed), (2, 1))[0] or seed * tight_limits,
+        holders=holders if drawn_redeliver else 0,
+        redeliver=drawn_redeliver,
     )

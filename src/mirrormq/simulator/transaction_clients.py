@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from mirrormq.client.client_events import Event, GetReply, MethodReply
-from mirrormq.simulator.run_history import ConfirmedRecord, SentRecord
+from mirrormq.simulator.run_history import AcknowledgedRecord, ConfirmedRecord, SentRecord
 from mirrormq.simulator.workload import SimulatedClient, SimulatedConsumer, declarations, durable, single
 from mirrormq.wire import methods
 from mirrormq.wire.properties import PERSISTENT
@@ -14,6 +14,9 @@ TRANSACTION_MAX = 4
 """Messages of one transaction."""
 
 ROLLBACKS = 0.1
+
+SETTLES = 0.15
+"""How often a holder does something about what it holds."""
 
 
 class TransactionClient(SimulatedClient):
@@ -69,6 +72,26 @@ class TransactionClient(SimulatedClient):
     def unanswered(self) -> int:
         """Number of messages in an unanswered commit on an open connection."""
         return len(self._under_way) if self.session is not None else 0
+
+
+class Holder(SimulatedConsumer):
+    """Works long on each message, so that it holds some whenever a queue gets another master; sometimes it
+    acknowledges all of them at once."""
+
+    def act(self) -> None:
+        if self._held and self.choice.random() < SETTLES:
+            super().act()
+        elif self._held and self.choice.random() < SETTLES / 4:
+            self.acknowledge_all()
+
+    def acknowledge_all(self) -> None:
+        """With one acknowledgement for many."""
+        assert self.session is not None
+        now, last = self.hosts.timeline.now_ms, self._held[-1][0]
+        for _, body in self._held:
+            self.hosts.history.acknowledged[body] = AcknowledgedRecord(body, self.node, now)
+        self._held.clear()
+        self.session.send(methods.encode_basic_ack(last, True))
 
 
 class GetClient(SimulatedConsumer):

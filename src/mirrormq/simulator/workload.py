@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from mirrormq.broker.broker import Broker
@@ -23,10 +23,12 @@ from mirrormq.client.client_events import (
     GetReply,
     MethodReply,
 )
+from mirrormq.metadata import records
 from mirrormq.simulator.run_history import (
     AcknowledgedRecord,
     ConfirmedRecord,
     DeliveredRecord,
+    Released,
     RunHistory,
     SentRecord,
 )
@@ -53,10 +55,6 @@ GRAVE = "m0"
 REJECTED, EXPIRING = 0.2, 0.4
 LIFETIME_MS = (100, 3000)
 """How many messages of a queue with dead letters die, and of what."""
-
-DRAIN_PREFETCH = 100
-DRAIN_PACE_MS = 30
-
 
 PRIORITIES = 3
 """The highest of a queue with priorities."""
@@ -203,6 +201,19 @@ class SimulatedClient:
         self.session = None
         self.lost()
 
+    def notice(self, nodes: Mapping[str, records.Node]) -> None:
+        """A connection that has ended holds nothing from that moment on, also if its client sees it later;
+        nor does one to a node that others have given up: `nodes` are as one of them knows them."""
+        if self.session is None or self.broker is None:
+            return
+        node = nodes.get(self.node)
+        given_up = node is None or not node.running or node.incarnation > self.broker.incarnation
+        if given_up or self.session.over or self._is_gone():
+            self.let_go()
+
+    def let_go(self) -> None:
+        """The connection holds nothing any more."""
+
     def poll(self) -> None:
         """The node has ended a turn."""
         if self.session is not None and self.session.has_news and not self._is_gone():
@@ -298,6 +309,8 @@ class SimulatedConsumer(SimulatedClient):
     """Consumes a queue, acknowledges after a while, sometimes gives back, sometimes goes."""
 
     prefetch = PREFETCH
+    _let_go = 0
+    """The last connection that has ended, or whose node the others have given up."""
 
     def begin(self) -> None:
         self._ready = False
@@ -323,31 +336,46 @@ class SimulatedConsumer(SimulatedClient):
         """A message has come."""
         body = event.body.decode()
         headers = decode_properties(event.properties, 0).headers or {}
-        self.hosts.history.delivered.append(
-            DeliveredRecord(
-                body,
-                self.name,
-                self._connections,
-                event.redelivered,
-                "x-orphaned-from" in headers,
-                "x-death" in headers,
-                self.node,
-                self.hosts.timeline.now_ms,
-            )
+        delivered = DeliveredRecord(
+            body,
+            self.name,
+            self._connections,
+            event.redelivered,
+            "x-orphaned-from" in headers,
+            "x-death" in headers,
+            self.node,
+            self.hosts.timeline.now_ms,
         )
+        self.hosts.history.delivered.append(delivered)
+        if self._let_go < self._connections:
+            self.hosts.history.held.append(delivered)
         self._held.append((event.delivery_tag, body))
 
     def act(self) -> None:
         for _ in range(self.choice.randint(0, len(self._held))):
             assert self.session is not None
             if self.choice.random() < 0.05:
-                self.session.send(methods.encode_basic_nack(self._held.popleft()[0], False, True))
+                self._give_back(requeue=True)
             elif mortal(self.queue) and self.choice.random() < REJECTED:
-                self.session.send(methods.encode_basic_nack(self._held.popleft()[0], False, False))
+                self._give_back(requeue=False)
             else:
                 self.acknowledge()
         if self.choice.random() < 0.01:
             self.hang_up()
+
+    def _give_back(self, *, requeue: bool) -> None:
+        assert self.session is not None
+        tag, body = self._held.popleft()
+        self.hosts.history.held.append(Released(self.name, self._connections, body))
+        self.session.send(methods.encode_basic_nack(tag, False, requeue))
+
+    def lost(self) -> None:
+        self.let_go()
+
+    def let_go(self) -> None:
+        if self._let_go < self._connections:
+            self._let_go = self._connections
+            self.hosts.history.held.append(Released(self.name, self._connections))
 
     def acknowledge(self) -> None:
         """The oldest that it has."""
@@ -363,19 +391,3 @@ class SimulatedConsumer(SimulatedClient):
 
     def waiting(self) -> bool:
         return not self._ready
-
-
-class DrainingConsumer(SimulatedConsumer):
-    """Takes everything, and stays."""
-
-    pace_ms = DRAIN_PACE_MS
-    prefetch = DRAIN_PREFETCH
-
-    @property
-    def consumes(self) -> bool:
-        """Has it found its queue?"""
-        return self.session is not None and self._ready
-
-    def act(self) -> None:
-        while self._held:
-            self.acknowledge()

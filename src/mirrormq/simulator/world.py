@@ -14,7 +14,7 @@ fails fails again, and `SimulationOptions.left_out` finds out which of its fault
 from __future__ import annotations
 
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -30,10 +30,12 @@ from mirrormq.metadata import commands as c
 from mirrormq.metadata import records
 from mirrormq.metadata.index_tables import TABLES
 from mirrormq.metadata.state import MetadataState
+from mirrormq.queues.queue import Queue
 from mirrormq.remote.remote_messages import RemoteMessage
 from mirrormq.replication.ring_messages import RingBatch
 from mirrormq.simulator import checkers, fault_plan
 from mirrormq.simulator.checkers import SimulatedCopy
+from mirrormq.simulator.drainer import Drainer
 from mirrormq.simulator.fault_injector import MIRRORED, POLICIES, FaultInjector
 from mirrormq.simulator.lease_client import LeaseClient
 from mirrormq.simulator.network import Network
@@ -43,11 +45,10 @@ from mirrormq.simulator.run_history import RunHistory
 from mirrormq.simulator.simulated_application import SimulatedApplication
 from mirrormq.simulator.simulated_node import HostedApplication, SimulatedNode
 from mirrormq.simulator.tight_limits import limits_tightened
-from mirrormq.simulator.transaction_clients import GetClient, TransactionClient
+from mirrormq.simulator.transaction_clients import GetClient, Holder, TransactionClient
 from mirrormq.simulator.virtual_time import VirtualTime
 from mirrormq.simulator.workload import (
     LIFETIME_MS,
-    DrainingConsumer,
     SimulatedClient,
     SimulatedConsumer,
     SimulatedPublisher,
@@ -55,6 +56,9 @@ from mirrormq.simulator.workload import (
     mortal,
     single,
 )
+
+CHANGES_BIT = 8
+"""Of the dice of a fault: which of two policies it is, where they differ in `ha-redeliver`."""
 
 TRACE_LINES = 400
 """Of the last things that happened, so many are remembered."""
@@ -91,7 +95,10 @@ class SimulationOptions(NamedTuple):
     getters: int = 0
     leasers: int = 0
     tight_limits: int = 0
-    """Which limits are narrow (`simulator.tight_limits`)."""
+    """Number that selects the tight limits (`simulator.tight_limits`); 0: none."""
+    holders: int = 0
+    redeliver: str = ""
+    """`ha-redeliver`: empty for no such key, `lost`, or `changing` between the two."""
     schedule: tuple[fault_plan.Fault, ...] | None = None
     """The faults, if they are not to be drawn."""
     left_out: frozenset[int] = frozenset()
@@ -135,6 +142,7 @@ class World:
         self.timeline.on_crash = self.fault_injector.crashed
         self.kept = checkers.ConfirmedIsKept()
         self.redelivery = checkers.RedeliveryIsMarked()
+        self.held = checkers.HeldIsNotRedelivered(lambda queue: options.redeliver != "" and mirrored(queue))
         self.minority = checkers.MinorityIsSilent()
         self._filled: list[SimulatedCopy] = []
         self.checkers: list[checkers.Checker] = [
@@ -142,7 +150,7 @@ class World:
             checkers.OrderIsKept(self.watch.damaged), checkers.MirrorsAreEqual(), checkers.MetadataIsEqual(),
             checkers.EverythingSettles(), self.minority, self.watch.one_master, self.watch.logs,
             self.watch.rings, self.watch.acks, checkers.OneIsActive(single, self.watch.damaged),
-            checkers.TakesAreRepeatable(parting=parting),
+            checkers.TakesAreRepeatable(parting=parting), self.held, checkers.NothingIsStranded(),
         ]  # fmt: skip
         drawn = options.schedule
         if drawn is None:
@@ -160,8 +168,17 @@ class World:
         state.apply(c.PutVhost(records.Vhost("/")))
         state.apply(c.PutUser(records.User("guest", tags=["administrator"])))
         state.apply(c.PutPermission(records.Permission("guest", "/", ".*", ".*", ".*")))
-        state.apply(c.PutPolicy(records.Policy("/", "ha", MIRRORED, definition=POLICIES[0])))
+        state.apply(c.PutPolicy(records.Policy("/", "ha", MIRRORED, definition=self.policy(0))))
         return founded(self.names, 77, state.snapshot())
+
+    def policy(self, dice: int) -> dict[str, Any]:
+        """One of the policies that this run has; the first is in force at the beginning and at the end."""
+        definition = POLICIES[dice % len(POLICIES)]
+        changing = self.options.redeliver == "changing" and dice >> CHANGES_BIT & 1
+        if self.options.redeliver and "ha-mode" in definition and not changing:
+            return {**definition, "ha-redeliver": "lost"}
+        self.held.excuse()
+        return definition
 
     def make_house(self, node: SimulatedNode) -> HostedApplication:
         """The real broker."""
@@ -187,6 +204,8 @@ class World:
         broker = self.broker(node.name)
         if broker is not None:
             self.watch.turned(node, broker)
+        for client in self.clients:
+            client.notice(node.member.metadata.state.nodes)
         for client in self.clients:
             if client.node == node.name:
                 client.poll()
@@ -238,6 +257,8 @@ class World:
             self._start_client(TransactionClient, f"t{number}", options.queues)
         for number in range(options.getters):
             self._start_client(GetClient, f"g{number}", options.queues)
+        for number in range(options.holders):
+            self._start_client(Holder, f"h{number}", options.queues)
         for number in range(options.leasers):
             self._start_client(LeaseClient, f"l{number}", options.queues)
 
@@ -259,6 +280,7 @@ class World:
         now = self.timeline.now_ms
         self.minority.look(now, self._outnumbered(), self.history)
         if self._stories() > 1:
+            self.held.excuse()
             self.deaf(now - 2 * LOOK_MS, now + 2 * LOOK_MS)
         for node in self.nodes.values():
             broker = self.broker(node.name)
@@ -302,7 +324,7 @@ class World:
             if isinstance(client, LeaseClient):
                 client.give_back()
         for number, queue in enumerate(self.options.queues):
-            self._start_client(DrainingConsumer, f"d{number}", [queue])
+            self._start_client(Drainer, f"d{number}", [queue])
         end = self.timeline.now_ms + SETTLE_MS
         while self.timeline.now_ms < end and (self._undrained() or self.unsettled() or not self._agrees()):
             self._pass(LOOK_MS)
@@ -317,7 +339,7 @@ class World:
 
     def _undrained(self) -> list[str]:
         """Nodes that hold messages, and drainers that have not found their queue yet."""
-        drainers = [client for client in self.clients if isinstance(client, DrainingConsumer)]
+        drainers = [client for client in self.clients if isinstance(client, Drainer)]
         return [client.name for client in drainers if not client.consumes] + [
             name
             for name, node in self.nodes.items()
@@ -359,6 +381,23 @@ class World:
     def filled(self) -> list[SimulatedCopy]:
         """The same, before the queues were drained."""
         return self._filled
+
+    def stranded(self) -> list[str]:
+        """Queues with messages that are neither ready nor with a client."""
+        brokers = [broker for name in self.names if (broker := self.broker(name)) is not None]
+        out = Counter(
+            delivery[1].name
+            for broker in brokers
+            for connection in broker.connections
+            for channel in connection.channels.values()
+            for delivery in channel.unacked.by_tag.values()
+        )
+        queues = [queue for broker in brokers for queue in broker.vhosts["/"].queues.values()]
+        return [
+            f"{queue.backing.unacked_count - out[queue.name]} messages of {queue.name} are held for nobody"
+            for queue in queues
+            if isinstance(queue, Queue) and queue.backing.unacked_count > out[queue.name]
+        ]
 
     def unsettled(self) -> list[str]:
         """What is not as it should be."""
@@ -417,5 +456,5 @@ class World:
         )
 
     def _left(self) -> list[SimulatedCopy]:
-        drained = any(isinstance(client, DrainingConsumer) for client in self.clients)
+        drained = any(isinstance(client, Drainer) for client in self.clients)
         return self.copies() if drained else []

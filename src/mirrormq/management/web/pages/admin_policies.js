@@ -14,7 +14,7 @@ import { isAdministrator } from "../lib/session.js";
 
 const TYPING_MS = 250;
 const KEYS = [
-  "ha-mode", "ha-params", "ha-sync-mode", "ha-sync-batch-size", "ha-promote-on-shutdown", "ha-promote-on-failure", "ha-orphans",
+  "ha-mode", "ha-params", "ha-sync-mode", "ha-sync-batch-size", "ha-promote-on-shutdown", "ha-promote-on-failure", "ha-orphans", "ha-redeliver",
   "queue-master-locator", "message-ttl", "expires", "max-length", "max-length-bytes", "overflow", "dead-letter-exchange",
   "dead-letter-routing-key", "queue-mode", "alternate-exchange",
 ];
