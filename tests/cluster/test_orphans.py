@@ -12,6 +12,7 @@ from mirrormq.cluster.divergence import DivergenceMark, DivergenceMarks, SharedP
 from mirrormq.cluster.orphan_republisher import OrphanRepublisher
 from mirrormq.cluster.orphan_store import BATCH_MESSAGES, ORPHANED_FROM, OrphanStore, OrphanTitle, marked
 from mirrormq.metadata import commands as c
+from mirrormq.metadata.copy_records import FormerMember
 from mirrormq.metadata.records import Queue, Vhost
 from mirrormq.metadata.ring_view import View
 from mirrormq.metadata.state import MetadataState
@@ -257,10 +258,11 @@ def healed(*queues: Queue) -> MetadataState:
 
 
 def ring(
-    name: str, queue_id: int, members: str, in_sync: str = "", incarnation: int = 1, waits_for: str = ""
-) -> Queue:
+    name: str, queue_id: int, members: str, in_sync: str = "", incarnation: int = 1, waits_for: str = "",
+    epoch: int = 2,
+) -> Queue:  # fmt: skip
     incarnations = frozenset((member, incarnation) for member in members)
-    view = View(2, 5, tuple(members), frozenset(in_sync or members), incarnations=incarnations)
+    view = View(epoch, 5, tuple(members), frozenset(in_sync or members), incarnations=incarnations)
     return Queue("/", name, queue_id, node=members[0], view=view, waits_for=tuple(waits_for))
 
 
@@ -296,10 +298,21 @@ def test_a_queue_that_only_the_loser_holds_stays_as_it_is() -> None:
 
 
 def test_a_copy_that_was_handed_on_is_set_aside_if_nobody_of_the_ring_is_there() -> None:
-    handed_on = ring("q", 7, "b")
+    handed_on = ring("q", 7, "b", epoch=3)
     assert share("a", handed_on, "ab", healed(ring("q", 7, "ac"))) is SharedPrefix.DROP, "b does it"
     assert share("a", handed_on, "a", healed(ring("q", 7, "ac"))) is SharedPrefix.SET_ASIDE
     assert share("a", handed_on, "a", healed(ring("q", 7, "a"))) is SharedPrefix.KEEP
+
+
+def test_a_former_member_keeps_the_copy_that_the_winner_counts_on() -> None:
+    left = ring("q", 7, "b")
+    assert share("a", left, "ab", healed(ring("q", 7, "ba"))) is SharedPrefix.KEEP, "the disk of b may be bad"
+    assert share("a", left, "ab", healed(ring("q", 7, "bc"))) is SharedPrefix.DROP, "the winner has c"
+    assert share("a", left, "ab", healed(ring("q", 7, "ba", epoch=3))) is SharedPrefix.DROP, (
+        "b was master there"
+    )
+    former = msgspec.structs.replace(ring("q", 7, "b"), former=(FormerMember("a", 1, 5),))
+    assert share("a", left, "ab", healed(former)) is SharedPrefix.KEEP
 
 
 def test_exclusive_queues_die_with_their_clients() -> None:
