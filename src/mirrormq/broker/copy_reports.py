@@ -66,7 +66,7 @@ class CopyReports:
             metadata.write(commands.ReportCopies([(queue_id, self._report(queue_id)) for queue_id in batch]))
 
     def _journal_known(self) -> None:
-        """The metadata has the report: the next start need not report the same damage again."""
+        """Clear the damage mark when the metadata holds the report: the next start must not repeat it."""
         journal = self._broker.journal
         if journal.report.damaged:
             journal.clear_damage()
