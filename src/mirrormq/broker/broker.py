@@ -1,9 +1,9 @@
 """Broker of one node: its live objects, and the work at the end of each turn.
 
-Connections call the broker one after the other and leave work behind: queues to pump, queues whose publishers
-wait for the disk, channels with confirms to send. `turn` does all of that work at once: it delivers ready
-messages, syncs the journal once for all publishers and sends the confirms. The runtime calls `turn` once per
-pass of its event loop and writes to the sockets afterwards.
+Connections call the broker one after the other and leave work behind. That work is queues to pump, queues
+whose publishers wait for the disk, and channels with confirms to send. `turn` does all of that work at once:
+it delivers ready messages, syncs the journal once for all publishers and sends the confirms. The runtime
+calls `turn` once per pass of its event loop and writes to the sockets afterwards.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Broker:
         node = metadata.state.nodes.get(settings.name)
         self.incarnation = max(1, node.incarnation) if node is not None else 1
         """Incarnation of this node."""
-        self.remote = RemoteEndpoint(settings.name, self.incarnation, self, outside.send)  # for remote queues
+        self.remote = RemoteEndpoint(settings.name, self.incarnation, self, outside.send)
         self.replica_manager = ReplicaManager(self, self.incarnation, outside.send, outside.congested)
         """Replicas of the mirrored queues on this node."""
         self.copy_reports = CopyReports(self, self.incarnation)

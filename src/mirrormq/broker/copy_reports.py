@@ -1,9 +1,9 @@
 """Reports of this node's journal and of its durable copies, for the comparison after a full stop.
 
 The journal is reported once per incarnation. The copy of a mirrored queue is reported while that queue is
-down and this node is a member of its ring, or was synchronised once and left it: the coordinator promotes no
-node before the members have reported (`replication.promotion`). Reports are collected and written once a
-turn, in commands of a bounded size.
+down, if this node is a ring member or a formerly synchronised one. The coordinator promotes no node before
+the members have reported (`replication.promotion`). Reports are collected and written once a turn, in
+commands of a bounded size.
 """
 
 from __future__ import annotations

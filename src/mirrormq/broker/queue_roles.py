@@ -9,8 +9,9 @@ Consumers of this node's channels move to it, and so do publishes that are not c
 A queue whose master stays keeps its object, also when its mirrors change.
 
 A restarted node finds itself in views of an earlier incarnation. It must not be master or mirror of a
-mirrored queue until a view names its present incarnation: its memory is lost, and the other members rely on
-it. A queue that only this node holds need not wait for another node, unless a former member has a copy.
+mirrored queue until a view names its present incarnation. Its memory is lost, and the other members rely on
+that memory. A queue that only this node holds need not wait for another node, unless a former member has a
+copy.
 
 After a rescue (`copy_records.Rescue`) the new master's copy may be older than what consumers have received,
 so all its messages count as delivered. Messages that only another node's disk holds become orphans of that
@@ -99,7 +100,7 @@ class QueueRoles:
 
     def _is_master(self, record: records.Queue) -> bool:
         view = record.ring
-        if not record.node:  # declared before queues had places
+        if not record.node:  # declared by a version without queue placement
             return True
         if record.waits_for or view.master != self._me:
             return False
@@ -136,7 +137,7 @@ class QueueRoles:
             queue.kept.await_claims(self._holders())
         self._serve(record, queue)
         if before is not None:
-            with vhost.dead_letters_later():  # what dies of it must not overtake the rest
+            with vhost.dead_letters_later():  # they must not overtake publishes of the handover
                 handover = cast(RemoteQueue | DownQueue, before).detach(keeping=keeping)
                 hand_over(handover, queue, broker.remote.producer)
         if record.consumed and isinstance(before, RemoteQueue):
@@ -152,8 +153,8 @@ class QueueRoles:
         return {holder for holder in living if not remote.is_over(holder)} | {remote.producer}
 
     def _expect_consumers(self, queue: Queue) -> None:
-        """Delete an auto-delete queue unless consumers move to the new master: they were lost with the old
-        master."""
+        """Delete an auto-delete queue if no consumer moves to the new master in time: all were lost with the
+        old one."""
 
         def look() -> None:
             if not queue.deleted and not queue.consumers.all:
@@ -165,7 +166,7 @@ class QueueRoles:
         """Serve the queue to other nodes, with sequences of the epoch that this incarnation uses.
 
         A restarted node that is alone in its ring serves before its next epoch is granted. It uses the
-        sequences of that next epoch at once: a copy on the other side of a partition may use those of the
+        sequences of that next epoch at once. A copy on the other side of a partition may use those of the
         last epoch for other messages, and this node may have set its own messages aside.
         """
         backing, ring = queue.backing, record.ring

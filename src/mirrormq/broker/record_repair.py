@@ -60,7 +60,7 @@ class RecordRepair:
         """Request damaged messages again after a ring change: a new member may have good copies."""
         if self._broker.journal.damage.pending_count:
             self._asked.pop(queue_id, None)
-            self._broker.journal.damage.unseen = True  # at the end of this turn
+            self._broker.journal.damage.unseen = True  # `look` runs at the end of this turn
 
     def _retry(self) -> None:
         self._retry_planned = False

@@ -35,7 +35,7 @@ TICK_MS = 500
 """Interval of the tick: a tenth of the time that a mirror may be late."""
 
 ATTEMPTS_PER_INCARNATION = 1 << 32
-"""First number of the synchronisation attempts of an incarnation, per incarnation."""
+"""Size of the number range for synchronisation attempts in each incarnation of the node."""
 
 REMOVALS_WAIT_MS = 5
 """Delay after which removals are sent to mirrors without other operations. Acknowledgements usually travel
@@ -144,7 +144,8 @@ class ReplicaManager:
 
     def mirror(self, record: records.Queue) -> None:
         """Apply a view in which this node is a mirror. If it was master, its queue object is detached
-        already. A stopped node that is the only member has no master to mirror."""
+        already. A node that stops as the only member creates no replica: the queue waits for it and has no
+        master to mirror."""
         replica = self.replicas.get(record.queue_id)
         self._queues.pop(record.queue_id, None)
         if replica is None:

@@ -1,8 +1,8 @@
 """Messages that a rescue leaves behind: they become orphans of the node whose disk holds them.
 
-A rescue (`copy_records.Rescue`) promotes a copy that may lack messages which other disks hold: a former
-member takes over from a master with a damaged journal, or the promotion timeout gave a node up. Every other
-node with the queue in its journal compares sequences. The new master knows the sequences up to its last
+A rescue (`copy_records.Rescue`) promotes a copy that may lack messages which other disks hold. Either a
+former member takes over from a master with a damaged journal, or the promotion timeout gave a node up. Every
+other node with the queue in its journal compares sequences. The new master knows the sequences up to its last
 message, and then uses those of its own epoch; it never sends any in between. A node sets messages with such
 sequences aside before it joins the ring as a mirror. They return to the queue according to `ha-orphans`
 (`orphan_restorer`).

@@ -41,7 +41,7 @@ def arguments_of(record: records.Exchange | records.Queue | records.Binding) -> 
 
 
 class Vhost:
-    """Live objects of one vhost. Implements `Surroundings` for its queues."""
+    """Live objects of one vhost. Implements `QueueHost` for its queues."""
 
     def __init__(self, broker: Broker, record: records.Vhost, *, empty: bool = False) -> None:
         self.broker = broker
@@ -201,7 +201,7 @@ class Vhost:
             if not queue.full or isinstance(queue, Queue):
                 publish_own(queue, [Message(envelope, frames)])
 
-    # -- Surroundings of queues -----------------------------------------------------------------
+    # -- QueueHost of its queues ----------------------------------------------------------------
 
     def wake(self, queue: Pumped) -> None:
         """Pump the queue at the end of the turn."""

@@ -295,9 +295,9 @@ class Channel:
     # -- termination ----------------------------------------------------------------------------
 
     def terminate(self) -> None:
-        """Cancel consumers and requeue all deliveries, including those that an open transaction has
-        settled. A client that is disconnected gets no more deliveries: without acknowledgements they
-        would be lost."""
+        """Cancel consumers and requeue all deliveries, including those that an open transaction has settled.
+        A client that is disconnected gets no more deliveries: a consumer without acknowledgements would lose
+        them."""
         if not self.connection.closed:
             for consumer in list(self.consumers.values()):
                 consumer.queue.deliver_published()

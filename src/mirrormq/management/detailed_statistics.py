@@ -104,8 +104,8 @@ class DetailedStatistics:
         return {"publishes": shown["exchange"], "deliveries": shown["queue"]}
 
     async def of_place(self, call: ApiRequest, vhost: str, side: Side, name: str) -> tuple[Rows, Rows]:
-        """Return the channels of this node that use an exchange or a queue, and the messages by the
-        other end of the route: by exchange for a queue, by queue for an exchange."""
+        """Return the channels of this node that use an exchange or a queue, and the messages by the other end
+        of the route. The other end is an exchange for a queue, and a queue for an exchange."""
         users: Rows = []
         for number, connection in enumerate(list(self._broker.connections)):
             if connection.vhost_name == vhost:

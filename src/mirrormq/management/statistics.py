@@ -3,7 +3,7 @@
 A sample stores the counters of an object. A rate is the difference of the last two samples divided by the
 time between them; older samples are in `history`. Sampling is done in slices, so that ten thousand queues do
 not delay deliveries. As in RabbitMQ, the totals of a vhost are those of its clients' channels, open or
-closed; therefore they do not decrease when a queue is deleted.
+closed. Therefore they do not decrease when a queue is deleted.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ and segments, compaction and the shutdown index handle it like any message.
 
 A crash may leave any part of one flush. A record without its messages would be the worst case: the queue
 would reject the messages as duplicates and never store them. Therefore a record is written with the flush
-after that of its messages, ahead of their acknowledgements, and contains the sequence up to which it is valid
+after that of its messages, ahead of their acknowledgements. It contains the sequence up to which it is valid
 (`mark`). Recovery reads the publish ids of messages beyond that mark from their headers. The first record of
 a queue is written ahead of its messages, so that recovery knows which queues to read.
 """

@@ -1,7 +1,7 @@
 """Message properties: decoder and encoder of all fourteen, and fast scans of those that the broker acts upon.
 
-`decode_properties` decodes everything. `scan_properties` is for the hot path: it walks the flags once, checks
-that the lengths are consistent, and reads only what routing and storing need; it does not decode the headers.
+`decode_properties` decodes everything. `scan_properties` is for the hot path. It walks the flags once, checks
+that the lengths are consistent, and reads only what routing and storing need. It does not decode the headers.
 A caller that accepts a message with headers must still validate them (`decode_table`), because RabbitMQ
 refuses a message with malformed headers.
 

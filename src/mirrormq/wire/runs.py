@@ -1,8 +1,8 @@
 """Runs of publishes in a buffer, collected by slicing alone.
 
 Each function gets a buffer in which a complete publish of the simple shape (method frame, header frame, at
-most one body frame) was found, and collects the publishes after it: messages that differ in their bodies
-alone (`like_the_first`), or in anything (`unlike`).
+most one body frame) was found. It collects the publishes after it: messages that differ in their bodies alone
+(`like_the_first`), or in anything (`unlike`).
 """
 
 from __future__ import annotations

@@ -2,11 +2,10 @@
 
 A busy broker mostly reads `basic.publish`: a method frame, a header frame, a body frame, with much
 repetition. Therefore the scanner handles a publish as a whole. When method, header and the only body frame
-are complete in the buffer, it passes the method payload and the content as slices, together with the
-publishes that follow on the same channel (`wire.runs`). Several consecutive publishes that differ in their
-bodies alone form a run, which is only compared and sliced. Everything that is not of this simple shape
-(bodies in several frames, interleaved frames of other channels, malformed frames) is passed frame by frame,
-and the sink assembles the contents.
+are complete in the buffer, it passes the method payload and the content as slices. The publishes that follow
+on the same channel are passed with it (`wire.runs`). Several consecutive publishes that differ in their
+bodies alone form a run, which is only compared and sliced. Everything else is passed frame by frame, and the
+sink assembles the contents: bodies in several frames, interleaved frames of other channels, malformed frames.
 
 All paths give the same messages, including the path of large bodies (`wire.large_bodies`).
 `tests/wire/test_scanner.py` feeds every stream byte by byte, all at once, and out of a buffer that is reused.
@@ -138,9 +137,8 @@ class Scanner:
         return max(0, self._needed - self._rest_size)
 
     def whole_messages_bytes(self, most: int) -> int:
-        """Return the number of bytes to read next, at most `most`, so that the read ends at a message
-        boundary if all messages are as long as the last one. Then no incomplete message has to be
-        copied once more."""
+        """Return the number of bytes to read next, at most `most`. The read then ends at a message boundary
+        if all messages are as long as the last one. Then no incomplete message has to be copied once more."""
         awaited_bytes, large_bytes = self.awaited_bytes, self.large_bytes
         if not large_bytes or awaited_bytes > most:
             return most
@@ -173,7 +171,7 @@ class Scanner:
             missing, whole = self.awaited_bytes, self._needed
             if missing <= len(view):
                 self.large_bytes = 0
-                at = missing if self._content_at else 0  # a publish that is refused is gone as well
+                at = missing if self._content_at else 0  # skip a refused publish too
                 if at and self._take_split(view[:missing]):
                     self.large_bytes = whole
                 else:
