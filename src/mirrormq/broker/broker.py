@@ -1,9 +1,9 @@
-"""One node's broker: everything that lives while it runs, and the end of each turn.
+"""Broker of one node: its live objects, and the work at the end of each turn.
 
-Connections call in, one after the other, and leave marks: queues to pump, queues whose publishers
-wait for the disk, channels with confirms to send. `turn` then does all of that in one go: deal out
-what is ready, one group commit for everybody, confirms. The runtime calls it once per turn of its
-loop and writes to the sockets afterwards.
+Connections call the broker one after the other and leave work behind. That work is queues to pump, queues
+whose publishers wait for the disk, and channels with confirms to send. `turn` does all of that work at once:
+it delivers ready messages, syncs the journal once for all publishers and sends the confirms. The runtime
+calls `turn` once per pass of its event loop and writes to the sockets afterwards.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ if TYPE_CHECKING:
     from mirrormq.connections.peer import Peer
 
 CONSUMER_CHECK_INTERVAL_MS = 60_000
-"""How often RabbitMQ looks for deliveries that were not acknowledged in time."""
+"""Interval in which RabbitMQ checks for deliveries that were not acknowledged in time."""
 
 
 def _nowhere(peer: str, message: RemoteMessage | RingBatch) -> None:
-    """There are no other nodes."""
+    """Discard a message: a single node has no peers."""
 
 
 def _never(peer: str) -> bool:
@@ -65,18 +65,18 @@ def _never(peer: str) -> bool:
 
 
 class Environment(NamedTuple):
-    """What the broker cannot do by itself, because it is not pure."""
+    """Impure functions that the runtime passes to the broker."""
 
     unique_name: Callable[[], str]
-    """Names that nobody can guess, for server-named queues and consumer tags."""
+    """Return an unguessable name, for server-named queues and consumer tags."""
     choose: Callable[[int], int]
-    """A random number below its argument."""
+    """Return a random number below the argument."""
     verify_password: Callable[[PasswordCheck], None]
-    """Checks a password off the loop, because good hashes are slow."""
+    """Check a password outside the event loop, because good hashes are slow."""
     send: Callable[[str, RemoteMessage | RingBatch], None] = _nowhere
-    """Sends a message to another node, if there is a link to it."""
+    """Send a message to another node if a link to it is up."""
     congested: Callable[[str], bool] = _never
-    """Does so much wait for a node that senders should wait too?"""
+    """Return whether the backlog to a node is so long that senders must wait."""
 
 
 class Broker:
@@ -106,24 +106,24 @@ class Broker:
         self.pids = Pids(settings.name, clock.now_ms)
         self.events, self.firehose = EventExchange(self), Firehose(self)
         self.connections: dict[Connection, None] = {}
-        """Every connection that is past its handshake, oldest first."""
+        """Connections that have completed the handshake, oldest first."""
         self.reply_consumers: dict[str, ReplyConsumer] = {}
-        """Channels that wait for direct replies, by the name their requests carry."""
+        """Channels that wait for direct replies, by the reply name in their requests."""
         self.log_entries = LogBuffer()
-        """Things to log; the runtime takes them."""
+        """Log entries that the runtime takes and writes."""
         node = metadata.state.nodes.get(settings.name)
         self.incarnation = max(1, node.incarnation) if node is not None else 1
-        """Which of its lives this node is in."""
-        self.remote = RemoteEndpoint(settings.name, self.incarnation, self, outside.send)  # for remote queues
+        """Incarnation of this node."""
+        self.remote = RemoteEndpoint(settings.name, self.incarnation, self, outside.send)
         self.replica_manager = ReplicaManager(self, self.incarnation, outside.send, outside.congested)
-        """Queues that this node shares with others."""
+        """Replicas of the mirrored queues on this node."""
         self.copy_reports = CopyReports(self, self.incarnation)
         self.range_requests = RangeRequestHandler(self)
         self.repairs, self.rescues = RecordRepair(self), Rescues(self)
         self.writing: dict[Connection, None] = {}
         """Connections with output; the runtime takes them."""
         self.turns = self.pumped = 0
-        """How often a turn has ended, and how many had something to do in it."""
+        """Number of turns, and number of queues pumped in them."""
         self._awake: deque[Pumped] = deque()
         self._awaiting_flush: deque[Queue] = deque()
         self._reporting: deque[Channel] = deque()
@@ -136,7 +136,8 @@ class Broker:
         self._watch_consumers()
 
     def write(self, command: Command, user: str, then: Callable[[], object]) -> None:
-        """Change the metadata for a user, and go on; not if this broker has retired by then."""
+        """Write a metadata command for a user, then call `then`; not if this broker is detached by that
+        time."""
 
         def done() -> None:
             if self._follow in self.metadata.listeners:
@@ -146,11 +147,11 @@ class Broker:
             self.metadata.write(command, done)
 
     def detach(self) -> None:
-        """The node goes on without this broker: follow the metadata no more."""
+        """Stop following the metadata: the node continues without this broker."""
         self.metadata.listeners.remove(self._follow)
         self.metadata.observers.remove(self.events.observe)
 
-    # -- the end of a turn ----------------------------------------------------------------------
+    # -- end of a turn --------------------------------------------------------------------------
 
     def wake(self, queue: Pumped) -> None:
         """Pump this queue at the end of the turn."""
@@ -159,22 +160,22 @@ class Broker:
             self._awake.append(queue)
 
     def awaits_flush(self, queue: Queue) -> None:
-        """Tell this queue when the journal is on disk."""
+        """Call `queue.flushed` when the journal is on disk."""
         self._awaiting_flush.append(queue)
 
     def report_later(self, channel: Channel) -> None:
-        """Let this channel send its confirms at the end of the turn."""
+        """Call `channel.report` at the end of the turn, which sends the channel's confirms."""
         self._reporting.append(channel)
 
     def turn(self, commit: bool = True) -> bool:
-        """Do what the turn has left to do; True if there is more for another turn at once."""
+        """Do the work that the turn has collected; return True if another turn must follow at once."""
         self.begin_turn()
         return self.finish_turn(commit)
 
     def begin_turn(self) -> bool:
-        """What comes before the disk; True if there was something to say to the other nodes of a ring.
+        """Pump queues and send ring operations before the disk sync; return True if a ring message was sent.
 
-        Each list is emptied one by one: an exception out of one queue leaves the others to the next call.
+        Each list is emptied item by item: an exception in one queue leaves the other queues to the next call.
         """
         self.turns += 1
         awake = self._awake
@@ -191,10 +192,11 @@ class Broker:
         return spoke
 
     def finish_turn(self, commit: bool = True) -> bool:
-        """The disk, and what waits for it; True if there is more for another turn at once.
+        """Sync the journal and send what waits for it; return True if another turn must follow at once.
 
-        Without `commit` the sync is left to a later turn, and with it the confirms that wait for it. But what
-        was delivered is written down before a consumer sees it: after a kill it is called redelivered.
+        Without `commit` the sync and the confirms that wait for it are left to a later turn. Delivered marks
+        are written in any case before a consumer sees the messages, so that they count as redelivered after a
+        kill.
         """
         journal, writer = self.journal, self.journal.writer
         if journal.damage.unseen:
@@ -219,17 +221,17 @@ class Broker:
     # -- connections ----------------------------------------------------------------------------
 
     def mechanisms(self, peer: Peer) -> tuple[str, ...]:
-        """The SASL mechanisms that this client may use: EXTERNAL needs TLS."""
+        """Return the SASL mechanisms that this client may use: EXTERNAL needs TLS."""
         return tuple(sorted(m for m in self.settings.auth_mechanisms if m != sasl.EXTERNAL or peer.tls))
 
     def connected(self, connection: Connection) -> None:
-        """A connection is open."""
+        """Register a connection that is open."""
         self.connections[connection] = None
         self.events.connection_created(connection)
         connection_log.granted(connection)
 
     def disconnected(self, connection: Connection) -> None:
-        """A connection is gone."""
+        """Remove a connection that is closed, and keep its traffic counters in the vhost."""
         self.connections.pop(connection, None)
         self.range_requests.disconnected(connection)
         vhost = self.vhosts.get(connection.vhost_name)
@@ -239,25 +241,26 @@ class Broker:
         connection_log.closed(connection)
 
     def delete_exclusive(self, connection: Connection) -> None:
-        """The queues that belonged to a connection go with it, those too that are still on their way."""
+        """Delete the exclusive queues of a closed connection, including those whose declaration is still
+        being written."""
         vhost = self.vhosts.get(connection.vhost_name)
         if vhost is not None and vhost.exclusive_to(connection):
             found = vhost
             self.metadata.written(self.metadata.last_written, lambda: found.release(connection))
 
     def log_error(self, connection: Connection, error: AmqpError, channel: int = 0) -> None:
-        """A client's mistake is worth a line."""
+        """Log a protocol error of a client."""
         connection_log.failed(connection, error, channel)
 
     def alarms_changed(self) -> None:
-        """Let publishers go on when no alarm is left; a raised one blocks each when it next publishes."""
+        """Unblock publishers when no alarm is left. A raised alarm blocks each one at its next publish."""
         if not self.alarms.in_force:
             for connection in self.connections:
                 connection.unblock()
         self.replica_manager.pause_synchronisation(MEMORY in self.alarms.raised)
 
     def _check_consumer_timeouts(self) -> None:
-        """Close channels that have kept a delivery for longer than `consumer_timeout`."""
+        """Close channels that have held a delivery for longer than `consumer_timeout`."""
         timeout = self.settings.consumer_timeout_ms
         assert timeout is not None
         advice = "This timeout value can be configured, see consumers doc guide to learn more"
@@ -282,32 +285,32 @@ class Broker:
     # -- links to other nodes -------------------------------------------------------------------
 
     def link_up(self, peer: str, session: int = 0) -> None:
-        """There is a new link to a node. What was on an earlier one may be lost."""
+        """Handle a new link to a node. Messages on an earlier link may be lost."""
         self.remote.up(peer)
         self.replica_manager.reconnected(peer)
 
     def link_down(self, peer: str, reason: str = "") -> None:
-        """The link to a node is gone."""
+        """Handle the loss of the link to a node."""
         self.remote.down(peer)
 
     def link_message(self, peer: str, message: RemoteMessage | RingBatch) -> None:
-        """A message from another node; a turn must end soon."""
+        """Handle a message from another node; the runtime ends the turn soon afterwards."""
         if isinstance(message, RingBatch):
             self.replica_manager.receive(peer, message)
         else:
             self.remote.receive(peer, message)
 
     def link_relieved(self, peer: str) -> None:
-        """A link that was congested is so no more."""
+        """Resume sending on a link that is no longer congested."""
         self.replica_manager.relieved(peer)
 
     def unacked_of(self, queue: Queue, queue_id: int) -> list[Message]:
-        """A queue's messages that are out with clients, here and elsewhere."""
+        """Return the messages of a queue that clients of all nodes hold unacknowledged."""
         here = [delivery[0] for delivery in self.deliveries_of(queue)]
         return [*self.remote.held(queue_id), *here, *queue.kept.own]
 
     def deliveries_of(self, queue: Queue) -> list[Delivery]:
-        """A queue's messages that are out with clients of this node."""
+        """Return the deliveries of a queue that clients of this node hold unacknowledged."""
         found: list[Delivery] = []
         for connection in self.connections:
             for channel in connection.channels.values():
@@ -316,15 +319,15 @@ class Broker:
                 found += [delivery for delivery in deliveries if delivery[1] is queue]
         return found
 
-    # -- other nodes ----------------------------------------------------------------------------
+    # -- requests of other nodes ----------------------------------------------------------------
 
     def queue_is_gone(self, queue_id: int) -> bool:
-        """Was there a queue of this number that is deleted by now?"""
+        """Return whether a queue with this id existed and is deleted."""
         state = self.metadata.state
         return queue_id < state.next_queue_id and queue_id not in state.queue_keys
 
     def deliver_reply(self, name: str, envelope: Envelope, contents: list[bytes]) -> None:
-        """Direct replies, for a channel of this node or of the one that its name tells."""
+        """Deliver direct replies to a channel of this node, or send them to the node in the reply name."""
         waiting = self.reply_consumers.get(name)
         if waiting is not None:
             waiting.deliver(envelope, contents)
@@ -334,11 +337,11 @@ class Broker:
             self.remote.replies.send(node, name, envelope, contents)
 
     def awaits_reply(self, name: str) -> bool:
-        """Is there a channel of this node that waits for direct replies under this name?"""
+        """Return whether a channel of this node waits for direct replies under this name."""
         return name in self.reply_consumers
 
     def find_reply_channel(self, name: str, answered: Callable[[bool], object]) -> None:
-        """The same, wherever the channel is."""
+        """Report to `answered` whether a channel of any node waits for direct replies under this name."""
         node = node_of(name)
         if node is None or node == self.settings.name:
             answered(self.awaits_reply(name))

@@ -1,9 +1,9 @@
 """Reports of this node's journal and of its durable copies, for the comparison after a full stop.
 
 The journal is reported once per incarnation. The copy of a mirrored queue is reported while that queue is
-down and this node is a member of its ring, or was synchronised once and left it: the coordinator promotes no
-node before the members have reported (`replication.promotion`). Reports are collected and written once a
-turn, in commands of a bounded size.
+down, if this node is a ring member or a formerly synchronised one. The coordinator promotes no node before
+the members have reported (`replication.promotion`). Reports are collected and written once a turn, in
+commands of a bounded size.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class CopyReports:
             metadata.write(commands.ReportCopies([(queue_id, self._report(queue_id)) for queue_id in batch]))
 
     def _journal_known(self) -> None:
-        """The metadata has the report: the next start need not report the same damage again."""
+        """Clear the damage mark when the metadata holds the report: the next start must not repeat it."""
         journal = self._broker.journal
         if journal.report.damaged:
             journal.clear_damage()

@@ -1,7 +1,7 @@
-"""Dead letters of a vhost that wait to be published.
+"""Backlog of dead letters of a vhost that are not published yet.
 
-They are published at the end of the operation that they die of. Those with large headers take long, so a turn
-publishes a limited amount of them; the rest follows in later turns, in order.
+The vhost publishes dead letters at the end of the operation that produces them. Dead letters with large
+headers take long, so a turn publishes a limited number of bytes; the rest follows in later turns, in order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class DeadLetterBacklog:
-    """A queue of dead letters, oldest first; implements `queues.face.Pumped`."""
+    """Dead letters that wait, oldest first; implements `queues.queue_interface.Pumped`."""
 
     deleted = False
 
@@ -39,7 +39,7 @@ class DeadLetterBacklog:
         self._waiting.append((queue, messages, reason, on_dead_lettered))
 
     def publish(self) -> None:
-        """Publish what this turn may; the end of the next turn goes on with the rest."""
+        """Publish dead letters within the allowance of this turn, and leave the rest to the next turn."""
         if self._turn != self._vhost.broker.turns:
             self._turn = self._vhost.broker.turns
             self._allowance_bytes = limits.DEAD_LETTERS_HEADER_BYTES_MAX
@@ -54,7 +54,7 @@ class DeadLetterBacklog:
             dead_letter(self._vhost, queue, messages[:count], reason, on_dead_lettered)
 
     def _affordable(self, messages: Sequence[Message]) -> int:
-        """Count the messages that the allowance is enough for, one at least, and take them off it."""
+        """Count the messages that the allowance covers, at least one, and subtract them from it."""
         for number, message in enumerate(messages, start=1):
             size_bytes = len(message.properties)
             if size_bytes > limits.DEAD_LETTER_HEADER_BYTES:
@@ -64,7 +64,7 @@ class DeadLetterBacklog:
         return len(messages)
 
     def pump(self) -> bool:
-        """Go on in a new turn."""
+        """Publish more dead letters in a new turn."""
         with self._vhost.dead_letters_later():
             pass
         return False

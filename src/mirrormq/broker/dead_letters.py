@@ -1,10 +1,11 @@
-"""Dead letters: what a queue drops goes on to an exchange, with its history in the headers.
+"""Dead-lettering: a queue republishes the messages it drops to an exchange, with their history in the
+headers.
 
-`x-death` counts, per queue and reason, how often and why a message has died. A message that comes
-back to a queue by dying alone (nobody rejected it on the way) would circle forever: it is dropped.
+`x-death` counts, per queue and reason, how often a message was dead-lettered. A message that returns to a
+queue without a rejection by a consumer in between would cycle forever; such a message is dropped.
 
-A message leaves the queue that it died in when it is as safe where it goes to as a confirmed publish would
-be. So a node that dies in between leaves it in one of the queues, or in both; never in none.
+A message leaves its queue when the target queues hold it as safely as a confirmed publish. If a node fails in
+between, one of the queues or both hold the message; never none.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class PendingDeadLetter:
-    """The publisher of dead letters: their queue keeps them until all those they were sent to have them."""
+    """Dead letter publisher: the queue keeps its dead letters until every target queue has confirmed."""
 
     def __init__(
         self,
@@ -42,27 +43,27 @@ class PendingDeadLetter:
         self._messages = messages
         self._dead_letter_confirmed = on_dead_lettered
         self._unwanted = unwanted
-        """Told of a message that one of them would not have."""
+        """Callback for a message that a target queue has refused."""
         self._refused: set[int] = set()
         self._open: dict[int, int] = {}
-        """How many queues must still speak of a message."""
+        """Number of target queues that have not confirmed or refused a message yet."""
         self._at_once: list[Message] | None = []
-        """Those of which all have spoken while they are being published."""
+        """Messages that are complete while publishing is under way; None afterwards."""
 
     def sent_to(self, number: int, queues: int) -> None:
-        """A message is about to be published to so many queues."""
+        """Register the number of target queues of a message before it is published."""
         self._open[number] = queues
         if not queues:
             self._done([number])
 
     def all_sent(self) -> None:
-        """From now on answers come one by one."""
+        """Report the messages that are complete, and report later ones as their confirms arrive."""
         done, self._at_once = self._at_once, None
         if done:
             self._dead_letter_confirmed(done)
 
     def confirmed(self, first: int, last: int) -> None:
-        """One queue has these."""
+        """Count the confirm of one target queue for a span of messages."""
         done = []
         for number in range(first, last + 1):
             self._open[number] -= 1
@@ -72,7 +73,7 @@ class PendingDeadLetter:
             self._done(done)
 
     def refused(self, number: int) -> None:
-        """A queue would not have it."""
+        """Count the refusal of one target queue."""
         self._refused.add(number)
         self.confirmed(number, number)
 
@@ -93,7 +94,7 @@ class PendingDeadLetter:
 def dead_letter(
     vhost: Vhost, queue: Queue, messages: Sequence[Message], reason: str, on_dead_lettered: OnDeadLettered
 ) -> None:
-    """Publish messages that are to leave `queue` for `reason` to its dead-letter exchange."""
+    """Publish messages that leave `queue` for `reason` to its dead-letter exchange."""
     exchange = queue.settings.dead_letter_exchange
     if exchange is None or vhost.find_exchange(exchange) is None:
         on_dead_lettered(messages)
@@ -117,7 +118,7 @@ def dead_letter(
 def _unwanted(
     vhost: Vhost, queue: Queue, reason: str, on_dead_lettered: OnDeadLettered, message: Message
 ) -> None:
-    """A queue that has gone down meanwhile is waited for; one that is full has been asked once."""
+    """Retry a refused dead letter if a target queue is down now; drop it if the target queue was full."""
     exchange = queue.settings.dead_letter_exchange
     if exchange is not None and vhost.find_exchange(exchange) is not None:
         _, _, targets = _last_journey(vhost, queue, message, reason, exchange)
@@ -130,7 +131,7 @@ def _unwanted(
 def _last_journey(
     vhost: Vhost, queue: Queue, message: Message, reason: str, exchange: str
 ) -> tuple[Envelope, bytes, tuple[QueueInterface, ...]]:
-    """What a dead letter looks like, and the queues that it goes to."""
+    """Return the envelope, frames and target queues of a dead letter."""
     properties = decode_properties(message.properties, 0)
     key = queue.settings.dead_letter_routing_key
     headers = _with_death(vhost, properties, message.envelope, queue.name, reason)
@@ -151,7 +152,8 @@ def _last_journey(
 
 
 def _has_room(target: QueueInterface) -> bool:
-    """A queue of another node may have nowhere to keep it now, or be down; one of this node has room."""
+    """Return whether a target queue takes a dead letter now. A local queue always does; a remote one may be
+    full or down."""
     return isinstance(target, Queue) or not (target.full or isinstance(target, DownQueue))
 
 
@@ -169,7 +171,7 @@ def _deaths(headers: Table) -> list[Table]:
 def _with_death(
     vhost: Vhost, properties: BasicProperties, envelope: Envelope, queue: str, reason: str
 ) -> Table:
-    """The headers with this death at the front of `x-death`, counted with its equals."""
+    """Return the headers with this death at the front of `x-death`, or with its existing entry counted up."""
     headers = dict(properties.headers or {})
     deaths = _grouped(_deaths(headers))
     same = next((d for d in deaths if _is(d, "queue", queue) and _is(d, "reason", reason)), None)
@@ -189,8 +191,11 @@ def _with_death(
 
 
 def _grouped(deaths: list[Table]) -> list[Table]:
-    """One entry for each queue and reason. A publisher may bring several: the first stands for all, with its
-    own count or else their number. Groups are in reverse order, as RabbitMQ's grouping leaves them."""
+    """Merge `x-death` entries to one per queue and reason.
+
+    A publisher may send several. The first entry stands for all, with its own count or else their number. The
+    groups are in reverse order, as in RabbitMQ.
+    """
     if len(deaths) < 2:
         return deaths
     groups: dict[tuple[str, ...], tuple[Table, int]] = {}
@@ -227,7 +232,7 @@ def _is(death: Table, name: str, value: str) -> bool:
 
 
 def _circles(headers: Table, target: str) -> bool:
-    """Has the message been in `target` before, and only died by itself since?"""
+    """Return whether the message was in `target` before and no consumer has rejected it since."""
     deaths = _deaths(headers)
     for index, death in enumerate(deaths):
         if _is(death, "queue", target):

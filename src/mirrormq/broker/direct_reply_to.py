@@ -1,9 +1,9 @@
-"""Direct reply-to: answers without a queue.
+"""Direct reply-to: replies without a queue.
 
-A client consumes from the pseudo-queue `amq.rabbitmq.reply-to` and publishes requests whose
-`reply_to` is that name. Each request leaves with a reply_to that names the channel and its node; whoever
-publishes to that name through the default exchange reaches the channel directly, from any node. That does
-not count as a route: a mandatory reply is returned as well, as RabbitMQ does it.
+A client consumes from the pseudo-queue `amq.rabbitmq.reply-to` and publishes requests with that name as
+`reply_to`. The broker replaces it by a name that contains the channel and its node. A client that publishes
+to that name through the default exchange reaches the channel directly, from any node. Such a delivery does
+not count as a route: a mandatory reply is returned as well, as in RabbitMQ.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ PREFIX = QUEUE_NAME + "."
 
 
 class ReplyConsumer:
-    """A channel that waits for direct replies."""
+    """Channel that waits for direct replies."""
 
     def __init__(self, channel: Channel, tag: str, name: str) -> None:
         self.channel = channel
         self.tag = tag
         self.name = name
-        """The reply_to that its requests carry."""
+        """Name that replaces `reply_to` in the channel's requests."""
 
     def deliver(self, envelope: Envelope, contents: list[bytes]) -> None:
-        """Hand replies to the client; nothing is kept or acknowledged."""
+        """Send replies to the client. The broker keeps none of them and expects no acknowledgement."""
         channel = self.channel
         for content in contents:
             if channel.connection.reply_bytes > limits.DIRECT_REPLY_BYTES_MAX:
@@ -50,7 +50,7 @@ class ReplyConsumer:
 
 
 def consume(channel: Channel, method: methods.BasicConsume, tag: str) -> None:
-    """basic.consume on the pseudo-queue."""
+    """Handle basic.consume on the pseudo-queue."""
     if channel.reply_consumer is not None:
         raise PreconditionFailed("reply consumer already set")
     if not method.no_ack:
@@ -64,7 +64,7 @@ def consume(channel: Channel, method: methods.BasicConsume, tag: str) -> None:
 
 
 def node_of(name: str) -> str | None:
-    """The node of the channel that a reply_to names; None if it names none."""
+    """Return the node of the channel that a reply name contains; None if the name is no reply name."""
     if not name.startswith(PREFIX):
         return None
     coded = name.removeprefix(PREFIX).partition(".")[0]
@@ -75,20 +75,20 @@ def node_of(name: str) -> str | None:
 
 
 def stop(channel: Channel) -> None:
-    """The channel no longer waits for replies."""
+    """Stop waiting for replies on a channel."""
     if channel.reply_consumer is not None:
         channel.broker.reply_consumers.pop(channel.reply_consumer.name, None)
         channel.reply_consumer = None
 
 
 def check(channel: Channel, properties: bytes) -> None:
-    """A request for a direct reply needs somebody who waits for it."""
+    """Refuse a request for a direct reply if the channel has no reply consumer."""
     if channel.reply_consumer is None and decode_properties(properties, 0).reply_to == QUEUE_NAME:
         raise PreconditionFailed("fast reply consumer does not exist")
 
 
 def expand(channel: Channel, envelope: Envelope, contents: list[bytes]) -> tuple[Envelope, list[bytes]]:
-    """Put the channel's own reply name into a request that has been checked."""
+    """Replace `reply_to` in a checked request by the channel's reply name."""
     assert envelope.properties is not None
     properties = decode_properties(envelope.properties, 0)
     if properties.reply_to != QUEUE_NAME or channel.reply_consumer is None:

@@ -1,10 +1,10 @@
-"""Orphans come home: batches that this node has set aside go back to their queues, as the policy says.
+"""Orphan restorer: republishes the orphans that this node has set aside, according to the queue's policy.
 
-    ha-orphans: restore    (default) put back as soon as the healed queue takes messages
-    ha-orphans: keep       left in the store until somebody asks for it
+    ha-orphans: restore    (default) republish as soon as the healed queue takes messages
+    ha-orphans: keep       leave in the store until an operator restores them
 
-A queue that the other side does not know, because it was declared while the two were apart, is declared again
-first. One that was deleted there is not: its orphans stay, for somebody to decide.
+A queue that the other side does not know, because it was declared during the partition, is declared again
+first. A queue that the other side deleted is not: its orphans stay in the store until an operator decides.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
 
 LOOK_MS = 5_000
-"""How often batches that could not be put back, or not wholly, are tried again."""
+"""Interval between attempts to republish batches that are not republished completely."""
 
 RESTORE = "restore"
-"""What `ha-orphans` is unless a policy says `keep`."""
+"""Value of `ha-orphans` unless a policy sets `keep`."""
 
 
 class OrphanRestorer:
-    """One node's orphans and its live queues."""
+    """Orphan batches of one node and their republishing."""
 
     def __init__(self, broker: Broker, orphans: OrphanStore) -> None:
         self._broker = broker
@@ -47,14 +47,15 @@ class OrphanRestorer:
         self.look()
 
     def set_aside(self, record: Queue, messages: Iterable[Message]) -> int:
-        """Keep messages that only this node has of a queue, and return their number; they go home soon."""
+        """Store messages of a queue that only this node holds, plan their republishing, and return their
+        number."""
         clock = self._broker.clock
         kept = self.kept.set_aside(record, self._broker.settings.name, clock.now_ms, False, messages)
         clock.at(clock.now_ms, self.look)
         return kept
 
     def look(self) -> None:
-        """See which batches can go home."""
+        """Republish every batch whose queue takes messages, and plan the next attempt."""
         for title in list(self.kept.titles.values()):
             if title.number not in self._under_way:
                 self._consider(title)
@@ -62,7 +63,7 @@ class OrphanRestorer:
             self._broker.clock.at(self._broker.clock.now_ms + LOOK_MS, self.look)
 
     def restore(self, number: int) -> bool:
-        """Put a batch back whatever the policy says; False if there is none of this number."""
+        """Republish a batch regardless of the policy; return False if no batch has this number."""
         if number not in self.kept.titles:
             return False
         self._asked_for.add(number)

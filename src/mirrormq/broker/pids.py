@@ -1,6 +1,7 @@
-"""How operators and events name live things: `<NODE.STARTED.NUMBER.CHANNEL>`, in the shape of Erlang's pids.
+"""Identifiers of connections, channels and queues, `<NODE.STARTED.NUMBER.CHANNEL>`, in the format of Erlang
+pids.
 
-A connection has channel 0. Its number is given when first asked for and never reused.
+A connection has channel 0. It gets its number with the first use of its pid; numbers are never reused.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Pids:
-    """The names of one node's connections, channels and queues, for as long as it runs."""
+    """Pids of one incarnation of a node."""
 
     def __init__(self, node: str, started_ms: int) -> None:
         self._node = node
@@ -22,19 +23,19 @@ class Pids:
         self._last_number = 0
 
     def of_connection(self, connection: Connection) -> str:
-        """A connection."""
+        """Return the pid of a connection."""
         return self._pid(connection, 0)
 
     def of_channel(self, channel: Channel) -> str:
-        """A channel of a connection."""
+        """Return the pid of a channel."""
         return self._pid(channel.connection, channel.number)
 
     def of_queue(self, record: records.Queue) -> str:
-        """A queue, on the node that holds it."""
+        """Return the pid of a queue's master."""
         return self.of_replica(record, record.node)
 
     def of_replica(self, record: records.Queue, node: str) -> str:
-        """A queue's master or mirror on a node."""
+        """Return the pid of a queue's master or mirror on a node."""
         return f"<{node}.{self._started_s}.{record.queue_id}.0>"
 
     def _pid(self, connection: Connection, channel: int) -> str:

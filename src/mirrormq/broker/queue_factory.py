@@ -1,4 +1,4 @@
-"""Makes live queues from their records: settings from arguments and policies, the right keeper."""
+"""Factory of live queues: settings from arguments and policies, and the backing queue that they require."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def queue_settings(policies: PolicyMatcher, record: records.Queue) -> QueueSettings:
-    """A queue's settings after arguments and policies have been merged."""
+    """Return a queue's settings, merged from arguments and policies."""
     table = decode_entries(record.arguments)
     effective = policies.effective(record.vhost, record.name, "queues")
     merged = effective_arguments(table, effective)
@@ -58,7 +58,7 @@ def _text(value: object) -> str | None:
 
 
 def make_queue(vhost: Vhost, record: records.Queue) -> Queue:
-    """A live queue with whatever the journal kept for it."""
+    """Create a live queue with the messages that the journal holds for it."""
     settings = queue_settings(vhost.broker.policies, record)
     store = vhost.broker.journal.queue(record.queue_id)
     backing = make_backing_queue(store, settings, vhost.broker.hot_budget, vhost.broker.log_entries.warn)
@@ -68,10 +68,10 @@ def make_queue(vhost: Vhost, record: records.Queue) -> Queue:
 
 
 def make_queue_of(vhost: Vhost, record: records.Queue, backing: BackingQueue) -> Queue:
-    """A live queue around a keeper that is there already."""
+    """Create a live queue around an existing backing queue."""
     settings = queue_settings(vhost.broker.policies, record)
     queue = Queue(vhost.name, record.name, settings, backing, vhost)
-    vhost.wake(queue)  # what has expired, or is going to, is not to wait until somebody asks for it
+    vhost.wake(queue)  # messages must expire before the first client uses the queue
     return queue
 
 
@@ -79,8 +79,8 @@ def make_backing_queue(
     store: JournalQueue, settings: QueueSettings, budget: MemoryBudget, warn: Callable[[str], None],
     redelivered_up_to: int | None = None,
 ) -> BackingQueue:  # fmt: skip
-    """The BackingQueue that the settings ask for, with the backlog that the store has. Messages up to
-    `redelivered_up_to`, or to the mark in the store, have been with a consumer."""
+    """Create the backing queue that the settings require, with the backlog of the store. Messages up to
+    `redelivered_up_to`, or up to the mark in the store, count as redelivered."""
     sequences = store.held()
     redelivered_up_to = store.delivered_up_to if redelivered_up_to is None else redelivered_up_to
 
@@ -106,7 +106,7 @@ def make_backing_queue(
 
 
 def _undamaged(store: JournalQueue, sequences: Sequence[int], warn: Callable[[str], None]) -> list[Message]:
-    """Read messages, without those that are damaged on disk; they stay in the store."""
+    """Read messages without those that are damaged on disk; the damaged ones stay in the store."""
     try:
         return store.load(sequences)
     except DamageError as damage:

@@ -1,20 +1,21 @@
-"""What stands behind a queue's name on this node, as long as one master holds the queue.
+"""Queue roles: the object that represents a queue on this node, per epoch.
 
-    a Queue          this node is the master
-    a RemoteQueue    another node is, or will be: what clients say waits for it
-    a DownQueue      nobody is, and nobody can be until a certain node comes back
+    Queue          this node is the master
+    RemoteQueue    another node is or becomes the master: requests of clients wait for it
+    DownQueue      no node is master, nor can be before a certain node returns
 
-The metadata says who. When another master takes over, a new object takes the name: consumers of this node's
-channels go over to it, and so do publishes that nobody has answered for (`remote.handover`). A queue that
-stays where it is keeps its object, whatever becomes of its mirrors.
+The metadata decides the role. When another node becomes master, a new object takes the queue's name.
+Consumers of this node's channels move to it, and so do publishes that are not confirmed (`remote.handover`).
+A queue whose master stays keeps its object, also when its mirrors change.
 
-A node that has restarted finds itself in views that were made for an earlier life. Of a mirrored queue it
-must not be the master then, nor a mirror, until a view names its present life: what it had in memory
-is gone, and others count on it. A queue that only this node holds has nobody else to wait for, unless a
-former member has a copy.
+A restarted node finds itself in views of an earlier incarnation. It must not be master or mirror of a
+mirrored queue until a view names its present incarnation. Its memory is lost, and the other members rely on
+that memory. A queue that only this node holds need not wait for another node, unless a former member has a
+copy.
 
-After a rescue (`copy_records.Rescue`) the new master's copy may be older than what consumers have seen, so
-all of its messages count as delivered. Messages that only another node's disk has become its orphans.
+After a rescue (`copy_records.Rescue`) the new master's copy may be older than what consumers have received,
+so all its messages count as delivered. Messages that only another node's disk holds become orphans of that
+node.
 """
 
 from __future__ import annotations
@@ -48,28 +49,29 @@ if TYPE_CHECKING:
     from mirrormq.broker.vhost import Vhost
 
 LEFTOVER_MS = 60_000
-"""How long a node keeps its copy of a queue of whose ring it is no member: one that was lost for a moment is
-made a member again within seconds, and then needs only the difference."""
+"""Time for which a node keeps its copy of a queue after leaving the ring. A node that was lost for a moment
+rejoins within seconds and then needs only the difference."""
 
 CONSUMERS_RETURN_MS = 10_000
-"""How long a promoted master waits for consumers before it takes those of an auto-delete queue for lost. If
-their nodes live they come over within moments; one that cannot be reached is given up within half of this."""
+"""Time for which a promoted master waits for the consumers of an auto-delete queue before it considers them
+lost. Consumers of running nodes move within moments; an unreachable node is given up within half of this
+time."""
 
 
 class QueueRoles:
-    """The queues of one vhost."""
+    """Roles of this node for the queues of one vhost."""
 
     def __init__(self, vhost: Vhost) -> None:
         self._vhost = vhost
         self._broker: Broker = vhost.broker
         self._me = vhost.broker.settings.name
         self._ids: dict[str, int] = {}
-        """Which queue has a name now."""
+        """Id of the queue that has a name now."""
 
     # -- following the metadata -----------------------------------------------------------------
 
     def follow(self, record: records.Queue) -> None:
-        """A queue is declared, or its ring has changed."""
+        """Apply a queue record: the queue is declared, or its ring has changed."""
         if self._ids.get(record.name, record.queue_id) != record.queue_id:
             self.remove(record.name)
         self._ids[record.name] = record.queue_id
@@ -83,7 +85,7 @@ class QueueRoles:
             self._leave_to_others(record, before)
 
     def remove(self, name: str) -> None:
-        """A queue is deleted."""
+        """Remove a deleted queue."""
         queue_id = self._ids.pop(name, 0)
         queue = self._vhost.queues.pop(name, None)
         if queue is not None:
@@ -94,11 +96,11 @@ class QueueRoles:
         self._broker.remote.stop_serving(queue_id)
         self._broker.replica_manager.erased(queue_id)
 
-    # -- who is master --------------------------------------------------------------------------
+    # -- decision -------------------------------------------------------------------------------
 
     def _is_master(self, record: records.Queue) -> bool:
         view = record.ring
-        if not record.node:  # declared before queues had places
+        if not record.node:  # declared by a version without queue placement
             return True
         if record.waits_for or view.master != self._me:
             return False
@@ -106,7 +108,7 @@ class QueueRoles:
         return (len(view.members) == 1 and not record.former) or self._takes_part(view)
 
     def _takes_part(self, view: View) -> bool:
-        """Is this life of the node a member of the ring?"""
+        """Return whether the present incarnation of this node is a member of the ring."""
         return self._me in view.members and view.incarnation_of(self._me) in (0, self._broker.incarnation)
 
     # -- master ---------------------------------------------------------------------------------
@@ -135,14 +137,14 @@ class QueueRoles:
             queue.kept.await_claims(self._holders())
         self._serve(record, queue)
         if before is not None:
-            with vhost.dead_letters_later():  # what dies of it must not overtake the rest
+            with vhost.dead_letters_later():  # they must not overtake publishes of the handover
                 handover = cast(RemoteQueue | DownQueue, before).detach(keeping=keeping)
                 hand_over(handover, queue, broker.remote.producer)
         if record.consumed and isinstance(before, RemoteQueue):
             self._expect_consumers(queue)
 
     def _holders(self) -> set[str]:
-        """The nodes, with their incarnations, whose clients may hold messages from an earlier master."""
+        """Return the nodes, with incarnations, whose clients may hold messages from an earlier master."""
         remote = self._broker.remote
         nodes = self._broker.metadata.state.nodes.values()
         living = {
@@ -151,7 +153,8 @@ class QueueRoles:
         return {holder for holder in living if not remote.is_over(holder)} | {remote.producer}
 
     def _expect_consumers(self, queue: Queue) -> None:
-        """An auto-delete queue had consumers: if none comes over, they were lost with the old master."""
+        """Delete an auto-delete queue if no consumer moves to the new master in time: all were lost with the
+        old one."""
 
         def look() -> None:
             if not queue.deleted and not queue.consumers.all:
@@ -160,15 +163,18 @@ class QueueRoles:
         self._broker.clock.at(self._broker.clock.now_ms + CONSUMERS_RETURN_MS, look)
 
     def _serve(self, record: records.Queue, queue: Queue) -> None:
-        """A node that comes back in another life, alone in its ring, serves before its next epoch is granted.
-        It uses that epoch's numbers at once: those of the last one may be others' on a copy that was parted
-        from it, and it may have set its own aside."""
+        """Serve the queue to other nodes, with sequences of the epoch that this incarnation uses.
+
+        A restarted node that is alone in its ring serves before its next epoch is granted. It uses the
+        sequences of that next epoch at once. A copy on the other side of a partition may use those of the
+        last epoch for other messages, and this node may have set its own messages aside.
+        """
         backing, ring = queue.backing, record.ring
         epoch = ring.epoch if self._takes_part(ring) else ring.epoch + 1
         backing.next_sequence = max(backing.next_sequence, first_sequence(epoch))
         self._broker.remote.serve(record.queue_id, record.ring.epoch, queue)
 
-    # -- others ---------------------------------------------------------------------------------
+    # -- mirror or no member --------------------------------------------------------------------
 
     def _leave_to_others(self, record: records.Queue, before: QueueInterface | None) -> None:
         if not self._is_same(record, before):
@@ -186,7 +192,7 @@ class QueueRoles:
                 self._forget_later(record)
 
     def _is_same(self, record: records.Queue, before: QueueInterface | None) -> bool:
-        """Is it the tenure that the present object stands for?"""
+        """Return whether the present object already stands for the epoch and master of this record."""
         view = record.ring
         if record.waits_for:
             return isinstance(before, DownQueue) and before.home == _home(record)
@@ -228,11 +234,11 @@ class QueueRoles:
         self._vhost.queues[record.name] = queue
         self._vhost.router.invalidate()
 
-    # -- a master that is one no longer ---------------------------------------------------------
+    # -- former master --------------------------------------------------------------------------
 
     def _depose(self, record: records.Queue, queue: Queue, *, keeping: bool) -> Handover:
-        """This node lives and another one is master: what its clients have published and nobody has
-        answered for is published again, under the numbers that it had."""
+        """Detach the queue of a former master. Unconfirmed publishes of this node's clients are published
+        again to the new master, under their old numbers."""
         broker = self._broker
         replica = broker.replica_manager.replicas.get(record.queue_id)
         producer = broker.remote.producer
@@ -251,8 +257,8 @@ class QueueRoles:
         return Handover(producer, _local(consumers), batches, questions, delivered_up_to, claim)
 
     def _claim(self, record: records.Queue, queue: Queue) -> Claim:
-        """What clients of this node hold of a queue that gets another master, and what has left it without
-        the next master's knowledge. Consumers that are cancelled by a failover lose what they hold."""
+        """Return the sequences that clients of this node hold, and the removals that the next master does not
+        know. Consumers with `cancel_on_failover` lose the messages they hold."""
         replica = self._broker.replica_manager.replicas.get(record.queue_id)
         removed = replica.unsettled_removals() if replica is not None else []
         held: list[int] = []
@@ -263,7 +269,7 @@ class QueueRoles:
         return Claim(queue.kept.hand_over(held), tuple(removed), tuple(lost))
 
     def _forget_later(self, record: records.Queue) -> None:
-        """A copy that nobody counts on any more is kept for a while, for the case that it is wanted again."""
+        """Erase a copy that no ring needs after `LEFTOVER_MS`, unless the node has become a member again."""
         clock, queue_id = self._broker.clock, record.queue_id
 
         def forget() -> None:
@@ -278,20 +284,24 @@ class QueueRoles:
 
 
 def _home(record: records.Queue) -> str:
-    """The node that clients are told to wait for."""
+    """Return the node that clients are to wait for."""
     return record.ring.master if record.ring.master in record.waits_for else record.waits_for[0]
 
 
 def _local(consumers: list[QueueConsumer]) -> list[Subscriber]:
-    """Those of this node's channels; consumers of other nodes are moved by their own nodes."""
+    """Return the consumers of this node's channels; other nodes move their own consumers."""
     return [cast(Subscriber, consumer) for consumer in consumers if hasattr(consumer, "cancel_on_failover")]
 
 
 def unsettled_batches(
     unsettled: list[UnconfirmedOperations], waiting: list[WaitingConfirms], producer: str
 ) -> list[PendingBatch]:
-    """What must be published again: under its numbers, for the publishers that wait for it, if any do. Who
-    waits for something that is not among it need not wait any more: every disk has it."""
+    """Return the unconfirmed publishes that must be published again, with their numbers and waiting
+    publishers.
+
+    Confirm publishes that a publisher waits for but that are not among the unsettled operations: every member
+    has them on disk.
+    """
     mine = [one for one in waiting if one.origin.producer == producer]
     waits = {
         number: (one.publisher, one.first + number - one.origin.first_number)

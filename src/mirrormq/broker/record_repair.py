@@ -1,10 +1,10 @@
 """Repair of damaged messages: a node fetches good copies from the other members of a queue's ring.
 
-Reading and scrubbing note damaged messages in `Journal.damage`. At the end of such a turn the node asks one
-member after another, those that are in sync first. It rewrites what it gets, and the queue serves those
-messages again, in their places. A message of which no member has a good copy stays where it is: it is logged,
-counted (`mirrormq_scrub_damaged_messages`) and not served. The node asks again after RETRY_MS, and when the
-ring changes.
+Reads and the scrubber record damaged messages in `Journal.damage`. At the end of such a turn the node sends a
+request to one member after another, synchronised members first. It rewrites the messages it receives, and the
+queue serves them again at their positions. A message without a good copy on any member stays in place: it is
+logged, counted (`mirrormq_scrub_damaged_messages`) and not served. The node sends requests again after
+`RETRY_MS`, and when the ring changes.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
 
 FETCH_MESSAGES_MAX = 100
-"""Messages that one request asks for."""
+"""Messages in one request."""
 FETCH_BYTES_MAX = 1 << 20
-"""Bytes of contents in one answer; a single larger message is sent all the same."""
+"""Bytes of contents in one reply; a single larger message is sent regardless."""
 RETRY_MS = 60_000
-"""When members are asked again that had no good copy, or did not answer."""
+"""Delay before members that had no good copy, or did not reply, get another request."""
 
 
 class RecordRepair:
-    """Repairs of one node, and its answers to the repairs of other nodes."""
+    """Repairs of one node, and its replies to the repairs of other nodes."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._asked: dict[int, set[str]] = {}
-        """Members that were asked since the last success or retry, by queue."""
+        """Members that got a request since the last success or retry, by queue."""
         self._waiting: dict[int, str] = {}
-        """Members whose answers are awaited, by queue."""
+        """Member whose reply is pending, by queue."""
         self._retry_planned = False
         self._reported: set[tuple[int, int]] = set()
-        """Messages that the log has named; as many as `Journal.damage` remembers at most."""
+        """Messages that the log has named; at most as many as `Journal.damage` remembers."""
 
     def look(self) -> None:
-        """Ask for every damaged message that nobody is asked for yet."""
+        """Request every damaged message of queues without a pending request."""
         damage = self._broker.journal.damage
         damage.unseen = False
         pending = damage.pending()
@@ -57,10 +57,10 @@ class RecordRepair:
             self._broker.clock.at(self._broker.clock.now_ms + RETRY_MS, self._retry)
 
     def ring_changed(self, queue_id: int) -> None:
-        """Ask again if a ring with damaged messages has changed: a member may have come that has them."""
+        """Request damaged messages again after a ring change: a new member may have good copies."""
         if self._broker.journal.damage.pending_count:
             self._asked.pop(queue_id, None)
-            self._broker.journal.damage.unseen = True  # at the end of this turn
+            self._broker.journal.damage.unseen = True  # `look` runs at the end of this turn
 
     def _retry(self) -> None:
         self._retry_planned = False
@@ -94,8 +94,8 @@ class RecordRepair:
         return f"journal queue {queue_id}" if key is None else f"queue '{key[1]}' in vhost '{key[0]}'"
 
     def _members(self, queue_id: int) -> list[str]:
-        """Other nodes with a copy, those that have the whole queue first. A number means one message, so the
-        copy of a mirror that is not synchronised, or of a former one, will do."""
+        """Return the other nodes with a copy, synchronised members first. A sequence identifies one message,
+        so the copy of an unsynchronised mirror or of a former member is sufficient."""
         state, me = self._broker.metadata.state, self._broker.settings.name
         key = state.queue_keys.get(queue_id)
         if key is None:
@@ -108,10 +108,10 @@ class RecordRepair:
     def _linked_members(self, queue_id: int) -> list[str]:
         return [name for name in self._members(queue_id) if name in self._broker.remote.linked]
 
-    # -- what other nodes say -------------------------------------------------------------------
+    # -- messages of other nodes ----------------------------------------------------------------
 
     def receive(self, stream: Stream, item: AboutRepairs) -> None:
-        """Answer a request, or use an answer."""
+        """Reply to a request, or apply a reply."""
         if isinstance(item, FetchMessages):
             stream.put(*self._answer(item))
             return
@@ -144,7 +144,7 @@ class RecordRepair:
         return FetchedMessages(request.queue_id, found), size
 
     def _load(self, queue_id: int, sequences: list[int]) -> list[Message]:
-        """Messages of which this node has good copies."""
+        """Return those messages of which this node has good copies."""
         replica, store = (
             self._broker.replica_manager.replicas.get(queue_id),
             self._broker.journal.queues.get(queue_id),
@@ -182,7 +182,7 @@ class RecordRepair:
         return repaired
 
     def _readmit(self, queue_id: int, sequences: list[int]) -> None:
-        """Let the queue serve repaired messages, if this node is its master."""
+        """Let the queue serve repaired messages if this node is its master."""
         key = self._broker.metadata.state.queue_keys.get(queue_id)
         vhost = self._broker.vhosts.get(key[0]) if key is not None else None
         queue = vhost.queues.get(key[1]) if vhost is not None and key is not None else None

@@ -1,15 +1,15 @@
-"""All rings that this node is in: one replica per mirrored queue, visited when there is something to do.
+"""Replica manager: all rings of this node, one replica per mirrored queue, visited when there is work.
 
-The tenures (`broker.queue_roles`) say what this node is to each queue as the metadata says so:
+The queue roles (`broker.queue_roles`) report this node's role for each queue, as the metadata decides it:
 
-    lead(record, queue)      it is the master, and the ring has other members
-    mirror(record)           it is a mirror
-    leave(queue_id)          it is neither
+    lead(record, queue)      master, and the ring has other members
+    mirror(record)           mirror
+    leave(queue_id)          neither
 
-A turn passes here twice. `flush_operations` comes before the disk: operations leave for the next member
-while this node has not even written them. `commit` comes after it: members say what they have, masters see
-what is complete and confirm it. Replicas that nothing has happened to are not visited; a slow tick looks
-after what nobody asks for (late mirrors, logs to be cut, proposals that went astray).
+A turn calls this class twice. `flush_operations` runs before the disk sync: operations are sent to the next
+member before this node has written them. `commit` runs after the sync: members report what they hold, and
+masters confirm what is complete. Replicas without changes are not visited. A slow tick handles what no event
+triggers: late mirrors, logs to truncate, lost proposals.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
 
 TICK_MS = 500
-"""How often what nobody asks for is looked after: a tenth of what a mirror may be late."""
+"""Interval of the tick: a tenth of the time that a mirror may be late."""
 
 ATTEMPTS_PER_INCARNATION = 1 << 32
-"""Attempts to be synchronised are numbered from here on in each life of the node."""
+"""Size of the number range for synchronisation attempts in each incarnation of the node."""
 
 REMOVALS_WAIT_MS = 5
-"""How long mirrors may not hear that messages have gone. What a consumer acknowledges then goes round with
-the next publishes: a lap that carries nothing else costs every member as much as one that does."""
+"""Delay after which removals are sent to mirrors without other operations. Acknowledgements usually travel
+with the next publishes: an operation batch of removals alone costs every member as much as a full one."""
 
 PROPOSE_AGAIN_MS = 2_000
-"""A proposal that has changed nothing for so long is made once more: the leader may have changed, and the
-way through a slow cluster takes less."""
+"""Time after which a proposal without effect is repeated: the leader may have changed. Even a slow cluster
+answers faster."""
 
 
 class ReplicaManager:
-    """One node's replicas."""
+    """Replicas of one node."""
 
     def __init__(
         self, broker: Broker, incarnation: int, send: Callable[[str, RingBatch], None],
@@ -56,34 +56,35 @@ class ReplicaManager:
         self._broker = broker
         self._me = broker.settings.name
         self._attempts = count(incarnation * ATTEMPTS_PER_INCARNATION + 1)
-        """Numbers of attempts to be synchronised, over all queues: none comes twice."""
+        """Numbers of synchronisation attempts over all queues; none is used twice."""
         self._send = send
         self._congested = congested
         self.replicas: dict[int, Replica] = {}
-        """By queue id."""
+        """Replicas by queue id."""
         self._queues: dict[int, Queue] = {}
-        """The queues of which this node is master, by id."""
+        """Queues of which this node is master, by id."""
         self._dirty: dict[int, Replica] = {}
-        """Something has happened to them in this turn."""
+        """Replicas that have changed in this turn."""
         self._uncommitted: dict[int, Replica] = {}
-        """They have spoken, and wait for the disk."""
+        """Replicas that have sent operations and wait for the disk."""
         self._restless: dict[int, Replica] = {}
-        """Something may be left to do for them when time has passed."""
+        """Replicas that may have work left for the tick."""
         self._last_operations: dict[int, int] = {}
-        """Where the numbers of a queue's operations go on, if it is mirrored again."""
+        """Last operation number of queues that are no longer mirrored; numbering continues there."""
         self._mail: dict[str, list[ReplicaMessage]] = {}
         self._proposals: dict[int, View] = {}
         self._proposed: dict[int, tuple[int, int]] = {}
-        """Version and time of what was proposed last, by queue."""
+        """View version and time of the last proposal, by queue."""
         self._paused = False
         self._paced: set[int] = set()
-        """Queues whose synchronisation waits for its time."""
+        """Queues whose synchronisation waits for its next time slot."""
         self._ticking = False
 
-    # -- what this node is to a queue -----------------------------------------------------------
+    # -- roles ----------------------------------------------------------------------------------
 
     def lead(self, record: records.Queue, queue: Queue) -> None:
-        """This node is master of a queue that has mirrors, or has them no longer."""
+        """Apply a view of a queue of which this node is master: the queue has mirrors, or has lost the last
+        one."""
         view, replica = record.ring, self.replicas.get(record.queue_id)
         if replica is None and len(view.members) == 1:
             return
@@ -102,8 +103,8 @@ class ReplicaManager:
             self.touch(record.queue_id)
 
     def promote(self, record: records.Queue, make: Callable[[BackingQueue], Queue]) -> Queue | None:
-        """A mirror on this node becomes master; `make` gives the queue around its keeper. None if there is
-        no mirror here."""
+        """Promote the mirror on this node to master. `make` creates the queue around its backing queue.
+        Return None if this node has no mirror of the queue."""
         replica = self.replicas.get(record.queue_id)
         if replica is None:
             return None
@@ -118,7 +119,7 @@ class ReplicaManager:
         return queue
 
     def mark_delivered(self, queue_id: int, sequence: int) -> None:
-        """Let all messages of a copy up to `sequence` be redelivered ones when it is promoted."""
+        """Mark all messages of a copy up to `sequence` as delivered, so that a promotion redelivers them."""
         replica = self.replicas.get(queue_id)
         if replica is not None and replica.copy is not None:
             replica.copy.deliver(sequence)
@@ -142,8 +143,9 @@ class ReplicaManager:
         self._forget(replica.queue_id)
 
     def mirror(self, record: records.Queue) -> None:
-        """This node is a mirror; if it was master, the queue in front has been told that it is over. One that
-        stops, and was alone with the queue, is what it waits for: there is nobody to be a mirror of."""
+        """Apply a view in which this node is a mirror. If it was master, its queue object is detached
+        already. A node that stops as the only member creates no replica: the queue waits for it and has no
+        master to mirror."""
         replica = self.replicas.get(record.queue_id)
         self._queues.pop(record.queue_id, None)
         if replica is None:
@@ -157,7 +159,7 @@ class ReplicaManager:
         self.touch(record.queue_id)
 
     def leave(self, queue_id: int) -> None:
-        """This node has no part in the queue any more. What it has of it stays in the journal."""
+        """Leave the ring of a queue. Its messages stay in the journal."""
         replica = self.replicas.get(queue_id)
         if replica is None:
             return
@@ -173,7 +175,7 @@ class ReplicaManager:
         self._proposed.pop(queue_id, None)
 
     def erased(self, queue_id: int) -> None:
-        """The queue is deleted: its copy goes too."""
+        """Erase the copy of a deleted queue."""
         self.leave(queue_id)
         self._last_operations.pop(queue_id, None)
         store = self._broker.journal.queues.get(queue_id)
@@ -215,7 +217,7 @@ class ReplicaManager:
         return options
 
     def apply(self, record: records.Queue) -> None:
-        """Policies have changed."""
+        """Apply changed policies."""
         replica = self.replicas.get(record.queue_id)
         if replica is None:
             return
@@ -238,7 +240,8 @@ class ReplicaManager:
         options.pace = SyncPace(batch, bytes_per_s=settings.mirroring_sync_max_throughput_bytes)
 
     def synchronise(self, queue_id: int, wanted: bool) -> bool:
-        """`sync_queue` and `cancel_sync_queue`; False if this node is not the master of a mirrored queue."""
+        """Execute `sync_queue` or `cancel_sync_queue`; return False if this node is not the master of a
+        mirrored queue."""
         replica = self.replicas.get(queue_id)
         if replica is None or replica.service is None:
             return False
@@ -254,7 +257,7 @@ class ReplicaManager:
             self.touch(queue_id)
 
     def pause_synchronisation(self, paused: bool) -> None:
-        """Memory is short, or is so no longer."""
+        """Pause synchronisation while memory is short, or resume it."""
         self._paused = paused
         for queue_id, replica in self.replicas.items():
             replica.options.paused = paused
@@ -264,8 +267,8 @@ class ReplicaManager:
     # -- other nodes ----------------------------------------------------------------------------
 
     def receive(self, peer: str, mail: RingBatch) -> None:
-        """Messages from another node. Rings that this node does not know (yet, or any more) are passed
-        over: whoever joins one asks for what it missed."""
+        """Handle messages from another node. Messages of unknown rings are ignored: a member that joins later
+        requests what it has missed."""
         for message in mail.messages:
             replica = self.replicas.get(message.queue_id)
             if replica is not None:
@@ -273,14 +276,14 @@ class ReplicaManager:
                 self._dirty[message.queue_id] = replica
 
     def reconnected(self, peer: str) -> None:
-        """There is a new link."""
+        """Handle a new link to a node."""
         for queue_id, replica in self.replicas.items():
             if peer in replica.view.members:
                 replica.reconnected(peer)
                 self._dirty[queue_id] = replica
 
     def relieved(self, peer: str) -> None:
-        """A link that was congested is so no more."""
+        """Resume sending on a link that is no longer congested."""
         for queue_id, replica in self.replicas.items():
             if peer in replica.view.members:
                 self._dirty[queue_id] = replica
@@ -288,13 +291,13 @@ class ReplicaManager:
     # -- turns ----------------------------------------------------------------------------------
 
     def touch(self, queue_id: int) -> None:
-        """Something has happened to a queue."""
+        """Mark a queue's replica as dirty."""
         replica = self.replicas.get(queue_id)
         if replica is not None:
             self._dirty[queue_id] = replica
 
     def _heard(self, replica: Replica, urgent: bool) -> None:
-        """A master has something to tell its mirrors."""
+        """Schedule operations of a master: at once if urgent, else after `REMOVALS_WAIT_MS`."""
         backing = replica.backing
         if urgent:
             self.touch(replica.queue_id)
@@ -304,11 +307,11 @@ class ReplicaManager:
 
     @property
     def pending(self) -> bool:
-        """Is there something to do at once?"""
+        """Return whether a replica is dirty."""
         return bool(self._dirty)
 
     def flush_operations(self) -> bool:
-        """Before the disk: pass on what has happened; True if somebody was told something."""
+        """Send the operations of dirty replicas before the disk sync; return True if a message was sent."""
         if not self._dirty:
             return False
         dirty, self._dirty = self._dirty, {}
@@ -318,7 +321,7 @@ class ReplicaManager:
         return self._post()
 
     def commit(self) -> None:
-        """After the disk: say what this node has, and see what is complete."""
+        """Report what this node holds after the disk sync, and confirm what is complete."""
         if not self._uncommitted:
             return
         uncommitted, self._uncommitted = self._uncommitted, {}
@@ -341,7 +344,7 @@ class ReplicaManager:
             self._pace(replica)
 
     def _pace(self, replica: Replica) -> None:
-        """Synchronisation that may not go on yet does so in time."""
+        """Schedule the next step of a synchronisation that waits for its pace."""
         due = replica.service.next_ms() if replica.service is not None else None
         clock, queue_id = self._broker.clock, replica.queue_id
         if due is not None and due > clock.now_ms and queue_id not in self._paced:

@@ -1,11 +1,11 @@
-"""Messages that were left behind by a rescue: they become orphans of the node whose disk has them.
+"""Messages that a rescue leaves behind: they become orphans of the node whose disk holds them.
 
-A rescue (`copy_records.Rescue`) promotes a copy that may lack messages which other disks hold: a former
-member takes over from a master whose journal is damaged, or the promotion timeout gave a node up. Every other
-node that has the queue in its journal compares numbers. The new master knows numbers up to that of its last
-message, and uses those of its own epoch from then on; nothing in between will ever come from it. Messages
-with such numbers are set aside before the node joins the ring as a mirror, and go back to the queue as
-`ha-orphans` says (`orphan_return`).
+A rescue (`copy_records.Rescue`) promotes a copy that may lack messages which other disks hold. Either a
+former member takes over from a master with a damaged journal, or the promotion timeout gave a node up. Every
+other node with the queue in its journal compares sequences. The new master knows the sequences up to its last
+message, and then uses those of its own epoch; it never sends any in between. A node sets messages with such
+sequences aside before it joins the ring as a mirror. They return to the queue according to `ha-orphans`
+(`orphan_restorer`).
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 
 
 class Rescues:
-    """Rescues of queues that this node may hold messages of."""
+    """Rescues of queues of which this node may hold messages."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._orphans: OrphanRestorer | None = None
         self._early: list[records.Queue] = []
-        """Queues that were seen before the store of orphans was there."""
+        """Queues whose records arrived before the orphan store was attached."""
 
     def attach(self, orphans: OrphanRestorer) -> None:
-        """Use a store of orphans. Nothing has been received from other nodes yet."""
+        """Attach the orphan store. At this time no message from another node has arrived."""
         self._orphans = orphans
         early, self._early = self._early, []
         for record in early:
             self.follow(record)
 
     def follow(self, record: records.Queue) -> None:
-        """Set aside what this node has of a queue above the copy that was promoted, if there was a rescue."""
+        """Set aside messages of this node above the promoted copy if the queue was rescued."""
         rescue, store = record.rescue, self._broker.journal.queues.get(record.queue_id)
         if rescue is None or store is None:
             return

@@ -1,6 +1,6 @@
 """Sender-selected routing: the CC and BCC headers name further routing keys.
 
-BCC is taken out of the headers before anybody sees the message.
+The broker removes BCC from the headers before a consumer receives the message.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mirrormq.wire.properties import decode_properties, encode_properties
 def apply(
     envelope: Envelope, headers: Table, contents: list[bytes]
 ) -> tuple[Envelope, list[str], list[bytes]]:
-    """All routing keys, and the message as its receivers may see it."""
+    """Return the message without BCC, all its routing keys, and its contents."""
     shown_keys = [envelope.routing_key, *header_keys(headers, "CC")]
     hidden = [*envelope.hidden_keys, *header_keys(headers, "BCC")]
     if "BCC" in headers:
@@ -31,7 +31,7 @@ def apply(
 
 
 def header_keys(headers: Table, name: str) -> list[str]:
-    """The routing keys in one of the headers, which must be an array of long strings."""
+    """Return the routing keys in one of the headers, which must be an array of long strings."""
     field = headers.get(name)
     if field is None:
         return []

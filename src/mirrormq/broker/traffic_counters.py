@@ -1,7 +1,7 @@
-"""What is counted as it happens, for whoever shows statistics: channels, connections, comings and goings.
+"""Traffic counters of channels and connections, and churn counters of a node, for the statistics.
 
-Counting is done per batch of messages, never per message. What a channel or a connection had counted when it
-ended is added to what is past in its vhost, so that totals never shrink.
+Counting is done per batch of messages, never per message. The counters of a closed channel or connection are
+added to the past counters of its vhost, so that totals never decrease.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ChannelCounters:
-    """What a channel's client has done."""
+    """Counters of one channel."""
 
     __slots__ = (
         "acknowledged", "confirmed", "delivered", "delivered_no_ack", "dropped", "got", "got_empty",
@@ -28,24 +28,24 @@ class ChannelCounters:
     def __init__(self) -> None:
         self.published = 0
         self.routed = 0
-        """How many queues they went to, added up."""
+        """Sum over all published messages of the number of queues that each was routed to."""
         self.confirmed = 0
         self.returned = 0
-        """Published without a queue to go to, and returned."""
+        """Published messages without a target queue that were returned."""
         self.dropped = 0
-        """The same, and not returned."""
+        """Published messages without a target queue that were not returned."""
         self.delivered = 0
         self.delivered_no_ack = 0
         self.got = 0
         self.got_no_ack = 0
         self.got_empty = 0
-        """Asked for where there was nothing."""
+        """basic.get requests to an empty queue."""
         self.redelivered = 0
-        """Of those delivered or got, how many had been before."""
+        """Delivered or got messages that carried the redelivered flag."""
         self.acknowledged = 0
 
     def add(self, other: ChannelCounters) -> None:
-        """Count what another has counted."""
+        """Add the counters of another channel."""
         self.published += other.published
         self.routed += other.routed
         self.confirmed += other.confirmed
@@ -60,12 +60,12 @@ class ChannelCounters:
         self.acknowledged += other.acknowledged
 
     def count_get(self, message: Message | None, no_ack: bool) -> None:
-        """A basic.get was answered."""
+        """Count a basic.get that was answered."""
         count_get(self, message, no_ack)
 
 
 class Traffic:
-    """Bytes, and how often some were read or written."""
+    """Bytes read and written on a connection, and the number of reads and writes."""
 
     __slots__ = ("received_bytes", "received_count", "sent_bytes", "sent_count")
 
@@ -76,7 +76,7 @@ class Traffic:
         self.sent_count = 0
 
     def add(self, other: Traffic) -> None:
-        """Count what another has counted."""
+        """Add the counters of another connection."""
         self.received_bytes += other.received_bytes
         self.received_count += other.received_count
         self.sent_bytes += other.sent_bytes
@@ -84,7 +84,7 @@ class Traffic:
 
 
 class Churn:
-    """How much has come and gone on this node since it started."""
+    """Churn counters of one node since its start."""
 
     __slots__ = (
         "channel_closed", "channel_created", "connection_closed", "connection_created", "queue_created",
@@ -94,11 +94,11 @@ class Churn:
     def __init__(self) -> None:
         self.connection_created = 0
         self.connection_closed = 0
-        """Also those that never logged in, as RabbitMQ counts."""
+        """Closed connections, including those that never logged in, as in RabbitMQ."""
         self.channel_created = 0
         self.channel_closed = 0
         self.queue_declared = 0
-        """Also where there was such a queue already."""
+        """queue.declare requests, including those for existing queues."""
         self.queue_created = 0
         self.queue_deleted = 0
 
@@ -106,8 +106,8 @@ class Churn:
 def publish_own(
     queue: QueueInterface, messages: list[Message], publisher: Publisher | None = None, first: int = 0
 ) -> None:
-    """Messages that no client has published: dead letters, events, copies of traced ones. Statistics of
-    clients leave them out. Whatever publisher they once had did not publish them here."""
+    """Publish messages of the broker itself: dead letters, events, trace copies. Client statistics leave them
+    out. They lose their publish ids, because the original publisher did not publish them here."""
     for message in messages:
         if message.envelope.producer_ids is not None:
             message.envelope = make_envelope(message.envelope.publish, message.properties)

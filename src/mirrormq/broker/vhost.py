@@ -1,4 +1,4 @@
-"""One vhost's live exchanges and queues, built from the metadata and following its changes."""
+"""Live exchanges and queues of one vhost, built from the metadata and updated with its changes."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 
 def arguments_of(record: records.Exchange | records.Queue | records.Binding) -> Table:
-    """The arguments a record was declared with."""
+    """Return the arguments that a record was declared with."""
     return decode_entries(record.arguments)
 
 
 class Vhost:
-    """Live objects of one vhost. `Surroundings` of its queues."""
+    """Live objects of one vhost. Implements `QueueHost` for its queues."""
 
     def __init__(self, broker: Broker, record: records.Vhost, *, empty: bool = False) -> None:
         self.broker = broker
@@ -50,13 +50,14 @@ class Vhost:
         self.clock = broker.clock
         self.queues: dict[str, QueueInterface] = {}
         self.past = ChannelCounters()
-        """What channels that are closed had counted."""
+        """Sum of the counters of closed channels."""
         self.past_routes: dict[tuple[str, str], int] = {}
-        """Messages that such channels' clients had published, by exchange and queue."""
+        """Messages that clients of closed channels published, by exchange and queue."""
         self.past_traffic = Traffic()
-        """The same of connections."""
+        """Sum of the traffic of closed connections."""
         self._state = self.rights = broker.metadata.state
-        """Says by a number when the rights of users have changed; `router` says when the topology has."""
+        """Metadata state; its version number changes with users' permissions. `router.version` changes with
+        the topology."""
         named = NamedCopies(lambda source, copy: queue_copies.may_copy(self._state, self.name, source, copy))
         self.router = Router(self.queues, named)
         self._owners: dict[str, Connection] = {}
@@ -74,25 +75,26 @@ class Vhost:
             for binding in self._state.bindings_from(self.name, name).values():
                 self.router.bind(binding.source, _live(binding))
 
-    # -- looking up -----------------------------------------------------------------------------
+    # -- queries --------------------------------------------------------------------------------
 
     def find_exchange(self, name: str) -> records.Exchange | None:
-        """An exchange's record."""
+        """Return the record of an exchange, or None."""
         return self._state.exchanges.get((self.name, name))
 
     def exchange_record(self, name: str) -> records.Exchange:
-        """The same, or 404."""
+        """Return the record of an exchange, or raise 404."""
         record = self.find_exchange(name)
         if record is None:
             raise NotFound(f"no exchange '{name}' in vhost '{self.name}'")
         return record
 
     def find_queue(self, name: str) -> records.Queue | None:
-        """A queue's record."""
+        """Return the record of a queue, or None."""
         return self._state.queues.get((self.name, name))
 
     def accessible_queue(self, name: str, connection: Connection) -> QueueInterface:
-        """A queue that this connection may use, or 404, or 405 if it is another's exclusive one."""
+        """Return a queue that this connection may use. Raise 404 if it does not exist, 405 if it is exclusive
+        to another connection."""
         queue = self.queues.get(name)
         if queue is None:
             raise NotFound(f"no queue '{name}' in vhost '{self.name}'")
@@ -102,50 +104,51 @@ class Vhost:
         return queue
 
     def check_home(self, name: str) -> None:
-        """404 if a queue is nowhere but on a node that is down."""
+        """Raise 404 if only a node that is down holds the queue."""
         queue = self.queues.get(name)
         if isinstance(queue, DownQueue) and queue.absence is not None:
             raise queue.absence
 
     def local_queue(self, name: str) -> Queue | None:
-        """A queue whose messages are on this node."""
+        """Return a queue whose master is this node, or None."""
         queue = self.queues.get(name)
         return queue if isinstance(queue, Queue) else None
 
     def local_queues(self) -> list[Queue]:
-        """All of those."""
+        """Return all queues whose master is this node."""
         return [queue for queue in self.queues.values() if isinstance(queue, Queue)]
 
     def bindings_from(self, exchange: str) -> bool:
-        """Has the exchange any bindings?"""
+        """Return whether the exchange has bindings."""
         return bool(self._state.bindings_from(self.name, exchange))
 
     def claim_exclusive(self, name: str, connection: Connection) -> None:
-        """The queue of this name that is about to be made will belong to the connection."""
+        """Reserve a queue name for a connection that is about to declare an exclusive queue."""
         self._owners[name] = connection
 
     def disclaim_exclusive(self, name: str, connection: Connection) -> None:
-        """It is another's, or was made on another node first."""
+        """Release the reservation of a queue name if the queue went to another connection or node."""
         queue = self.queues.get(name)
         if self._owners.get(name) is connection and (queue is None or queue.owner is not connection):
             del self._owners[name]
 
     def owner_of(self, name: str) -> Connection | None:
-        """The connection that a queue of this name belongs to, or will when it is made. A queue that somebody
-        else made meanwhile does not belong to the connection that wanted one of this name."""
+        """Return the connection that owns or will own the queue of this name. A queue that another client has
+        declared meanwhile does not belong to the connection that reserved the name."""
         record = self.find_queue(name)
         return self._owners.get(name) if record is None or self._is_ours(record) else None
 
     def _is_ours(self, record: records.Queue) -> bool:
-        """Does it belong to a connection of this node?"""
+        """Return whether the queue belongs to a connection of this node."""
         return record.exclusive and record.node == self.broker.settings.name
 
     def exclusive_to(self, connection: Connection) -> list[str]:
-        """The queues that belong to a connection."""
+        """Return the names of the queues that belong to a connection."""
         return [name for name, owner in self._owners.items() if owner is connection]
 
     def release(self, connection: Connection) -> None:
-        """The connection is gone, and what it wanted to declare is there or never will be: its queues go."""
+        """Delete the exclusive queues of a closed connection. All its declarations are applied by now, or
+        never will be."""
         for name in self.exclusive_to(connection):
             record = self.find_queue(name)
             if record is not None and self.owner_of(name) is connection:
@@ -156,7 +159,8 @@ class Vhost:
     # -- routing --------------------------------------------------------------------------------
 
     def routes_repeat(self, exchange: str) -> bool:
-        """Do equal messages always take the same way from this exchange, unseen by it?"""
+        """Return whether equal messages always take the same route from this exchange without its
+        involvement."""
         version, known = self._repeats
         if version != self.router.version:
             known = {}
@@ -167,14 +171,15 @@ class Vhost:
         return repeats
 
     def queues_for(self, exchange: str, routing_key: str) -> tuple[QueueInterface, ...]:
-        """Where a message without further ado goes; only if the router may remember routes from there."""
+        """Return the queues of a message without special headers; valid only if the router may cache routes
+        of the exchange."""
         queues = self.queues
         return tuple([queues[name] for name in self.router.route(exchange, (routing_key,)) if name in queues])
 
     def route(
         self, envelope: Envelope, headers: Table, contents: list[bytes]
     ) -> tuple[Envelope, tuple[QueueInterface, ...], list[bytes]]:
-        """Find the queues of a message; sender-selected keys may change its headers."""
+        """Return the queues of a message; sender-selected keys may change its headers."""
         keys = [envelope.routing_key, *envelope.hidden_keys]
         if "CC" in headers or "BCC" in headers:
             envelope, keys, contents = sender_selected_routing.apply(envelope, headers, contents)
@@ -187,7 +192,7 @@ class Vhost:
         return envelope, tuple([queues[name] for name in names if name in queues]), contents
 
     def publish(self, exchange: str, routing_key: str, properties: BasicProperties, body: bytes) -> None:
-        """A message of the broker's own."""
+        """Publish a message of the broker itself."""
         payload = encode_properties(properties)
         envelope = make_envelope(encode_basic_publish(exchange, routing_key), payload)
         frames = build_frames(1, payload, body, self.broker.settings.frame_max)
@@ -196,21 +201,21 @@ class Vhost:
             if not queue.full or isinstance(queue, Queue):
                 publish_own(queue, [Message(envelope, frames)])
 
-    # -- what queues need (Surroundings) --------------------------------------------------------
+    # -- QueueHost of its queues ----------------------------------------------------------------
 
     def wake(self, queue: Pumped) -> None:
         """Pump the queue at the end of the turn."""
         self.broker.wake(queue)
 
     def awaits_flush(self, queue: Queue) -> None:
-        """Tell the queue when its messages are on disk."""
+        """Call `queue.flushed` when its messages are on disk."""
         self.broker.awaits_flush(queue)
 
     def dead_letter(
         self, queue: Queue, messages: Sequence[Message], reason: str, on_dead_lettered: OnDeadLettered
     ) -> None:
-        """Publish to the queue's dead-letter exchange. What dies of that in turn waits until it is done,
-        so that a chain of queues may be longer than the stack is deep."""
+        """Publish messages to the queue's dead-letter exchange. Dead letters that result from this wait until
+        it is done, so that a chain of queues may be longer than the stack is deep."""
         self._dying.add(queue, messages, reason, on_dead_lettered)
         if not self._draining:
             with self.dead_letters_later():
@@ -218,7 +223,8 @@ class Vhost:
 
     @contextmanager
     def dead_letters_later(self) -> Iterator[None]:
-        """Dead letters wait until the end: a publish reaches all its queues before what dies of it does."""
+        """Defer dead letters to the end of the block: a publish reaches all its queues before its dead
+        letters do."""
         if self._draining:
             yield
             return
@@ -232,13 +238,14 @@ class Vhost:
                 self._draining = False
 
     def unused(self, queue: Queue) -> None:
-        """An auto-delete or expired queue goes."""
+        """Delete an auto-delete queue without consumers, or an expired queue."""
         record = self.find_queue(queue.name)
         if record is not None and self.queues.get(queue.name) is queue:
             self.broker.metadata.write(commands.DeleteQueue(self.name, queue.name, record.queue_id))
 
     def consumed(self, queue: Queue) -> None:
-        """If all consumers of an auto-delete queue are lost with its master, the next one has to know."""
+        """Record that an auto-delete queue has consumers: a new master must know if they were lost with the
+        old one."""
         record = self.find_queue(queue.name)
         if record is None or record.consumed or self.queues.get(queue.name) is not queue:
             return
@@ -248,13 +255,13 @@ class Vhost:
     def handle_range_request(
         self, queue: Queue, range_request: RangeRequest, answered: Answered, refused: Refused, reader: object
     ) -> None:
-        """A question about ranges or leases."""
+        """Handle a range or lease request."""
         self.broker.range_requests.handle_range_request(queue, range_request, answered, refused, reader)
 
     # -- following the metadata -----------------------------------------------------------------
 
     def follow(self, change: Change) -> None:
-        """Keep the live objects in step."""
+        """Apply a metadata change to the live objects."""
         record = change.record
         present = isinstance(change, Put)
         if isinstance(record, records.Queue):
@@ -326,7 +333,7 @@ class Vhost:
             self.broker.replica_manager.apply(record)
 
     def close(self) -> None:
-        """The vhost is gone; its queues went before it."""
+        """Drop the live objects of a deleted vhost; its queues were removed before."""
         self.queues.clear()
 
 
@@ -339,7 +346,7 @@ def _live(record: records.Binding) -> Binding:
 
 
 def _hash_properties(properties: bytes) -> dict[str, str | int]:
-    """The properties that a consistent-hash exchange may be told to look at."""
+    """Return the properties that a consistent-hash exchange can hash."""
     decoded = decode_properties(properties, 0)
     values = {
         "correlation_id": decoded.correlation_id,

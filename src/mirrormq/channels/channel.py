@@ -1,8 +1,8 @@
-"""One channel: takes methods and contents, answers them, and dies alone of a soft error.
+"""Channel of a connection: handles methods and contents; a soft error closes this channel only.
 
-The channel itself only dispatches. What it knows of publishing, consuming and declaring lives
-beside it, one file each; `METHODS` is the table of who handles what. A channel that was closed for
-an error waits for the client's close-ok and lets everything else pass by.
+The channel itself only dispatches. Publishing, consuming and declaring have one file each; `METHODS` is the
+table of their handlers. A channel that was closed for an error waits for the client's close-ok and ignores
+everything else.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Handler = Callable[["Channel", Any], None]
 
 
 def close(channel: Channel, method: methods.ChannelClose) -> None:
-    """channel.close: the client is done with the channel."""
+    """Handle channel.close of the client."""
     channel.connection.end_channel(channel)
     channel.send(methods.encode_channel_close_ok())
 
@@ -64,7 +64,7 @@ _BASIC_ACK = methods.BASIC_ACK
 
 
 class Channel:
-    """A channel of an open connection."""
+    """Channel of an open connection."""
 
     def __init__(self, connection: Connection, number: int) -> None:
         self.connection = connection
@@ -79,31 +79,31 @@ class Channel:
         self.unacked = Unacked()
         self.last_tag = 0
         self.prefetch = 0
-        """Unacknowledged messages over all consumers (qos with `global`); 0 for any number."""
+        """Limit of unacknowledged messages over all consumers (qos with `global`); 0 for no limit."""
         self.consumer_prefetch = 0
-        """What the next consumer gets (qos without `global`)."""
+        """Prefetch of consumers that start from now on (qos without `global`)."""
         self.limited_unacked = 0
         self.share: int | None = None
-        """Share of that limit for the consumer whose turn it is, while room is shared out."""
+        """Part of the channel's prefetch for the consumer that is served now; None outside of that."""
         self.last_served: Consumer | None = None
         self.flowing = True
         self.closing = False
-        """It is over: nothing more is sent on it. After an error only the client's close-ok counts."""
+        """Whether the channel sends nothing more. After an error only the client's close-ok has an effect."""
         self.last_queue = ""
-        """The queue that an empty name means: the one declared last."""
+        """Queue declared last; an empty queue name refers to it."""
         self.reply_consumer: ReplyConsumer | None = None
         self.waiting = ChannelBacklog(self)
         self._assembly = ContentAssembly(self)
         self._reporting = False
 
-    # -- frames in ------------------------------------------------------------------------------
+    # -- input ----------------------------------------------------------------------------------
 
     def frame(self, kind: int, payload: bytes) -> None:
-        """A frame that was not part of a simple publish."""
+        """Handle a frame that is not part of a simple publish."""
         self._assembly.frame(kind, payload)
 
     def publishes(self, publish: bytes, properties: bytes, contents: list[bytes]) -> None:
-        """A run of publishes, complete."""
+        """Publish a run of complete messages that share payload and properties."""
         if self._assembly.expecting_content:
             self._assembly.frame(1, publish)
         if self.closing:
@@ -114,7 +114,7 @@ class Channel:
             raise error.at(methods.BASIC_PUBLISH) from None
 
     def publishes_mixed(self, publishes: list[bytes], contents: list[bytes]) -> None:
-        """Some publishes, complete, each with a payload of its own."""
+        """Publish complete messages, each with its own payload."""
         if self._assembly.expecting_content:
             self._assembly.frame(1, publishes[0])
         if self.closing:
@@ -125,7 +125,7 @@ class Channel:
             raise error.at(methods.BASIC_PUBLISH) from None
 
     def acknowledges(self, tags: list[int]) -> None:
-        """A run of acknowledgements, each of one delivery."""
+        """Acknowledge deliveries one by one."""
         if self._assembly.expecting_content:
             self._assembly.frame(1, b"")
         if self.closing:
@@ -136,7 +136,7 @@ class Channel:
             raise error.at(methods.BASIC_ACK) from None
 
     def method(self, method_id: int, payload: bytes) -> None:
-        """A method without content."""
+        """Handle a method without content."""
         if self.closing:
             self._while_closing(method_id, payload)
             return
@@ -150,8 +150,9 @@ class Channel:
         handler(self, method)
 
     def _while_closing(self, method_id: int, payload: bytes) -> None:
-        """Ignore all but closes. The client's channel.close may cross ours: it is answered. The channel stays
-        known until the client's close-ok, which would be an error on a channel that is not open."""
+        """Ignore all methods except closes. The client's channel.close may cross ours and is answered.
+        The channel stays registered until the client's close-ok, which would be an error on a
+        channel that is not open."""
         decode_method(payload)
         if method_id == methods.CHANNEL_CLOSE:
             self.send(methods.encode_channel_close_ok())
@@ -165,14 +166,14 @@ class Channel:
             return ChannelErrorHard("second 'channel.open' seen")
         return CommandInvalid("unimplemented method")
 
-    # -- frames out -----------------------------------------------------------------------------
+    # -- output ---------------------------------------------------------------------------------
 
     def send(self, payload: bytes) -> None:
-        """A method."""
+        """Send a method."""
         self.connection.send(self.number, payload)
 
     def send_content(self, method: bytes, frames: bytes) -> None:
-        """A method with content that may have come from any channel."""
+        """Send a method with content that may come from any channel."""
         connection = self.connection
         connection.send(self.number, method)
         connection.reply_bytes += len(frames)
@@ -184,27 +185,27 @@ class Channel:
     # -- confirms -------------------------------------------------------------------------------
 
     def confirmed(self, first: int, last: int) -> None:
-        """A queue has these publishes."""
+        """Count the confirm of one queue for a span of publishes."""
         ledger = self.publishing.confirms
         if ledger is not None:
             ledger.confirmed(first, last)
             self.has_confirms()
 
     def refused(self, number: int) -> None:
-        """A queue would not have this publish."""
+        """Count the refusal of one queue for a publish."""
         ledger = self.publishing.confirms
         if ledger is not None:
             ledger.refused(number)
             self.has_confirms()
 
     def has_confirms(self) -> None:
-        """There is something to tell the publisher at the end of this turn."""
+        """Schedule `report` for the end of this turn."""
         if not self._reporting:
             self._reporting = True
             self.broker.report_later(self)
 
     def report(self) -> None:
-        """Tell the publisher."""
+        """Send the pending confirms to the publisher."""
         self._reporting = False
         if self.publishing.confirms is not None and not self.closing and not self.connection.closed:
             ledger = self.publishing.confirms
@@ -213,15 +214,15 @@ class Channel:
                 self.counters.confirmed += last - first + 1
             self.divided.confirmed(finished, ledger.oldest_open)
 
-    # -- rights ---------------------------------------------------------------------------------
+    # -- permissions ----------------------------------------------------------------------------
 
     def check_permission(self, kind: Literal["queue", "exchange"], name: str, access: Access) -> None:
-        """Raise ACCESS_REFUSED unless the user may."""
+        """Raise ACCESS_REFUSED unless the user has the permission."""
         if not self.broker.permissions.check(self.user.name, self.vhost.name, name, access):
             raise AccessRefused(access_errors.resource_refused(kind, name, self.vhost.name, self.user.name))
 
     def check_topic(self, exchange: str, routing_key: str, access: TopicAccess) -> None:
-        """Topic permissions: only topic exchanges have them."""
+        """Check topic permissions, which apply to topic exchanges only."""
         record = self.vhost.find_exchange(exchange)
         if record is None or record.kind != "topic":
             return
@@ -234,14 +235,14 @@ class Channel:
             )
 
     def check_user_id(self, claimed: str) -> None:
-        """The user_id property must be the user's own name, unless it may impersonate."""
+        """Refuse a user_id property that is not the user's name, unless the user may impersonate."""
         if not self.broker.permissions.user_id_allowed(self.user, claimed):
             raise PreconditionFailed(access_errors.user_id_refused(claimed, self.user.name))
 
     # -- metadata -------------------------------------------------------------------------------
 
     def queue_name(self, name: str) -> str:
-        """The queue that a method means: an empty name stands for the last one declared."""
+        """Return the queue that a method refers to: an empty name stands for the queue declared last."""
         if name:
             return name
         if not self.last_queue:
@@ -254,14 +255,14 @@ class Channel:
         put: Callable[[Callable[P, bool], Refused], object],
         then: Callable[P, object],
     ) -> None:
-        """Ask something that may take a while, for a method; the channel takes no more frames until the
-        answer is there. An error in place of it fares as if it had been raised by the method at once."""
+        """Start an asynchronous request for a method; the channel handles no frames until the reply
+        arrives. An error reply has the effect of an error that the method raises at once."""
         question = PendingRequest(self, method_id)
         put(question.answer(then), question.refused)
         question.wait()
 
     def write(self, method_id: int, command: Command, then: Callable[[], object]) -> None:
-        """Change the metadata, and go on when that is done."""
+        """Write a metadata command, and call `then` when all nodes have applied it."""
         self.connection.effort -= limits.METADATA_WRITE_EFFORT
 
         def put(answered: Callable[[], bool], refused: Refused) -> None:
@@ -278,7 +279,7 @@ class Channel:
 
     @property
     def traced(self) -> bool:
-        """Is the firehose on for this vhost?"""
+        """Return whether the firehose is on for this vhost."""
         return self.vhost.tracing
 
     def trace_publishes(
@@ -291,12 +292,12 @@ class Channel:
         """Copy deliveries to the firehose."""
         self.broker.firehose.delivered(self, queue, messages)
 
-    # -- the end --------------------------------------------------------------------------------
+    # -- termination ----------------------------------------------------------------------------
 
     def terminate(self) -> None:
-        """Give everything back: consumers leave, what they held returns to its queues, also what an
-        open transaction had settled. A client that is gone gets nothing more: a consumer without
-        acknowledgements would lose it."""
+        """Cancel consumers and requeue all deliveries, including those that an open transaction has settled.
+        A client that is disconnected gets no more deliveries: a consumer without acknowledgements would lose
+        them."""
         if not self.connection.closed:
             for consumer in list(self.consumers.values()):
                 consumer.queue.deliver_published()
@@ -313,7 +314,7 @@ class Channel:
         self.divided.leave_routes(self.vhost.past_routes)
 
     def make_room(self) -> None:
-        """Consumers that can take messages again say so to their queues."""
+        """Wake the queues of consumers that have room in their prefetch again."""
         acknowledgements.make_room(self)
 
     def give_back(self, deliveries: list[Delivery]) -> None:

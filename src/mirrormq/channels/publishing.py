@@ -1,9 +1,8 @@
-"""The publishing side of a channel: from basic.publish to queues, returns and confirms.
+"""Publishing side of a channel: from basic.publish to queues, returns and confirms.
 
-A message's payload leads to a route (`channels.routes`), and the route to queues. Messages that go to the
-same queues, one behind the other, are appended to each in one call, whether they are alike or not. A message
-whose properties concern the broker (an expiration, a user id, copies to other keys, a direct reply) is looked
-at by itself.
+A message's payload determines a route (`channels.routes`), and the route its queues. Consecutive messages to
+the same queues are appended to each queue in one call, whether they are alike or not. A message whose
+properties concern the broker (expiration, user id, copies to other keys, direct reply) is handled separately.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 NO_ROUTE = 312
 
 NOBODY = ("", 0)
-"""Producer and publish id of a message that has none."""
+"""Producer and publish id of a message without them."""
 
 _BODY_SIZE = Struct(">Q").unpack_from
 _BODY_SIZE_AT = 11
@@ -44,7 +43,7 @@ _BODY_SIZE_AT = 11
 
 
 class Publishing:
-    """What a channel knows of its own publishes."""
+    """Publishing state of one channel: routes, confirms, open transaction."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
@@ -53,11 +52,11 @@ class Publishing:
         self._transaction_bytes = 0
         self.gate = PublishOrderGuard()
         self.settlements: list[tuple[str, list[Delivery]]] = []
-        """What the open transaction has acknowledged or rejected."""
+        """Deliveries that the open transaction has acknowledged or rejected."""
         self._routes: dict[bytes, Route] = {}
         self._destinations: dict[Destination, Destination] = {}
         self._version = -1
-        """Of the vhost, when the routes were found."""
+        """Version of topology and permissions for which the cached routes are valid."""
 
     # -- routes -----------------------------------------------------------------------------------
 
@@ -71,7 +70,7 @@ class Publishing:
         return self._routes
 
     def _find_route(self, publish: bytes) -> Route:
-        """Check a basic.publish payload that is new, and remember where it leads."""
+        """Check a new basic.publish payload, and cache its route."""
         method = decode_basic_publish(publish)
         channel = self.channel
         vhost = channel.vhost
@@ -97,8 +96,8 @@ class Publishing:
     # -- publishing -------------------------------------------------------------------------------
 
     def publish_each(self, publishes: list[bytes], contents: list[bytes]) -> None:
-        """Publish messages, each with a payload of its own. Those that go to the same queues, one behind the
-        other, are appended together; one that needs more thought is published by itself, in its turn."""
+        """Publish messages, each with its own payload. Consecutive messages to the same queues are
+        appended together; a message that needs decoding is published separately, in order."""
         if self.transaction is not None or self.channel.traced:
             for publish, content in zip(publishes, contents, strict=True):
                 self.publish(publish, properties_of(content), [content])
@@ -147,7 +146,7 @@ class Publishing:
         self.publish(publish, properties_of(content), [content])
 
     def _append_batch(self, destination: Destination | None, batch: list[Message]) -> None:
-        """Append what has been collected, and start anew."""
+        """Append the collected messages, and clear the batch."""
         if not batch or destination is None:
             return
         messages = batch.copy()
@@ -162,7 +161,7 @@ class Publishing:
     def _append_messages(
         self, destination: Destination, messages: list[Message], *, producer_ids: bool
     ) -> None:
-        """Number the messages if they are to be confirmed, and append them to all their queues."""
+        """Number the messages if the channel confirms, and append them to all their queues."""
         queues = destination.queues
         first, publisher = 0, None
         if self.confirms is not None:
@@ -184,14 +183,14 @@ class Publishing:
         publisher: Publisher | None,
         first: int,
     ) -> None:
-        # Copies first: a queue may let go of the contents of what it has delivered.
+        # Copy first: a queue may release the contents of messages that it has delivered.
         copies = [[Message(m.envelope, m.frames, NEVER, m.body_size) for m in messages] for _ in queues[1:]]
         with self.channel.vhost.dead_letters_later():
             for queue, own in zip(queues, [messages, *copies], strict=True):
                 self.append(queue, own, publisher, first)
 
     def publish(self, publish: bytes, properties: bytes, contents: list[bytes]) -> None:
-        """Publish messages that share a payload and properties; each content is `frames`."""
+        """Publish messages that share payload and properties; each content is `frames`."""
         channel = self.channel
         route = self._valid_routes().get(publish) or self._find_route(publish)
         if properties == route.seen_properties and route.seen_envelope is not None:
@@ -221,7 +220,8 @@ class Publishing:
         self, producer_ids: tuple[str, int], first: int, messages: Sequence[object],
         queues: tuple[QueueInterface, ...],
     ) -> bool:  # fmt: skip
-        """False: one before it was refused (`queues.gates`), and so are these."""
+        """Return False if an earlier message of the producer was refused (`PublishOrderGuard`), and
+        refuse these as well."""
         if not self.gate.stops(producer_ids):
             return True
         for number in range(first, first + len(messages)):
@@ -257,7 +257,7 @@ class Publishing:
             self._append(envelope, queues, contents, publisher, first)
 
     def count(self, exchange: str, count: int, queues: tuple[QueueInterface, ...], first: int) -> None:
-        """So many messages go through an exchange to these queues; `first` is the confirm of the first."""
+        """Count messages from an exchange to queues; `first` is the confirm number of the first message."""
         channel = self.channel
         channel.counters.published += count
         channel.counters.routed += count * len(queues)
@@ -298,7 +298,7 @@ class Publishing:
     def append(
         self, queue: QueueInterface, messages: list[Message], publisher: Publisher | None, first: int
     ) -> None:
-        """Append messages to a queue, and rest a while if it has enough of them."""
+        """Append messages to a queue; the connection yields if the queue is congested."""
         queue.publish(messages, publisher, first)
         if queue.congested:
             size_bytes = sum([message.body_size for message in messages])
@@ -312,8 +312,8 @@ class Publishing:
     def _look_up(
         self, route: Route, properties: bytes, contents: list[bytes]
     ) -> tuple[Envelope, tuple[QueueInterface, ...], list[bytes]]:
-        """Find envelope and queues of messages by their properties, and remember them if the next ones may
-        use them too; the contents may change."""
+        """Return envelope, queues and contents of messages by their properties, and cache them for
+        equal messages. The contents may change."""
         channel = self.channel
         headers_at = self.checked(properties)
         envelope = make_envelope(route.publish, properties)
@@ -332,8 +332,8 @@ class Publishing:
         return envelope, queues, contents
 
     def checked(self, properties: bytes) -> int:
-        """Where the headers are, or -1. Refuses what must not be claimed, in RabbitMQ's order: the reply's
-        address, the user, the expiration, the keys in headers, the delivery mode."""
+        """Validate properties; return the offset of the headers, or -1. The checks are in RabbitMQ's
+        order: reply-to, user id, expiration, routing keys in headers, delivery mode."""
         try:
             _, _, expiration, headers_at, user_id = scan_properties(properties)
         except PreconditionFailed:
@@ -355,7 +355,7 @@ class Publishing:
 
 
 def _closer_look(route: Route, content: bytes) -> Envelope | None:
-    """The envelope of a message whose headers must be decoded; None if it cannot go with others."""
+    """Return the envelope of a message whose headers must be decoded; None if it cannot join a batch."""
     properties = properties_of(content)
     try:
         persistent, priority, expiration, headers_at, user_id = scan_properties(properties)
@@ -373,5 +373,6 @@ def _closer_look(route: Route, content: bytes) -> Envelope | None:
 
 
 def _is_question(exchange: str, routing_key: str) -> bool:
-    """Is it for the broker itself? Then rights are looked at when it is known what is asked."""
+    """Return whether a publish is a range request to the broker. Its permissions are checked when it is
+    decoded."""
     return not exchange and routing_key == range_protocol.ROUTING_KEY

@@ -1,9 +1,9 @@
-"""Routes of a channel: everything that depends on a basic.publish payload alone, found once.
+"""Routes of a channel: everything that depends on a basic.publish payload alone, determined once.
 
-A payload names an exchange and a routing key. Whether the user may publish there, and which queues messages
-reach, changes only with the topology and the user's rights; the vhost has one number that grows with both. A
-channel remembers a route for each payload it has seen, by the raw bytes, and forgets all of them when that
-number has changed. For most messages publishing then means: look up, slice, append.
+A payload names an exchange and a routing key. The user's permission to publish, and the queues that messages
+reach, change only with the topology and the permissions; a version number grows with both. A channel caches a
+route for each payload, by the raw bytes, and drops all routes when the version changes. For most messages
+publishing then means: look up, slice, append.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from mirrormq.queues.queue_interface import QueueInterface
 
 
 class Destination(NamedTuple):
-    """An exchange and the queues that messages reach from there; one object for all routes with this pair."""
+    """Exchange and the queues that messages reach from it; one object for all routes with this pair."""
 
     exchange: str
     queues: tuple[QueueInterface, ...]
 
 
 class Route:
-    """Where one basic.publish payload leads."""
+    """Cached result of checking and routing one basic.publish payload."""
 
     __slots__ = (
         "_envelopes", "_suffix", "destination", "exchange", "mandatory", "publish", "routing_key",
@@ -35,26 +35,27 @@ class Route:
         self.routing_key = routing_key
         self.mandatory = mandatory
         self.destination: Destination | None = None
-        """Where messages go unless their properties say otherwise; None if that depends on their properties,
-        or if there is no queue."""
+        """Destination of messages without special properties; None if it depends on the properties, or
+        without a queue."""
         self._suffix = b"\x00" + publish[6:-1] + b"\xce"
-        """The tail of basic.deliver: not redelivered, exchange, routing key, frame end."""
+        """Tail of basic.deliver: not redelivered, exchange, routing key, frame end."""
         self._envelopes: dict[int, Envelope] = {}
         self.seen_properties: bytes | None = None
-        """Properties of the last message that had to be looked at, if equal ones may be treated the same …"""
+        """Properties of the last message that was looked up, if equal properties give the same envelope
+        and queues."""
         self.seen_envelope: Envelope | None = None
         self.seen_queues: tuple[QueueInterface, ...] = ()
-        """… with this envelope, for these queues."""
+        """Queues of messages with `seen_properties`; `seen_envelope` is their envelope."""
 
     def envelope(self, traits: int) -> Envelope:
-        """The envelope of messages with these traits (`wire.properties.plain_traits`)."""
+        """Return the envelope of messages with these traits (`wire.properties.plain_traits`)."""
         found = self._envelopes.get(traits)
         if found is None:
             found = self._envelopes[traits] = self.new_envelope(None, traits & 1 != 0, traits >> 1)
         return found
 
     def new_envelope(self, properties: bytes | None, persistent: bool, priority: int) -> Envelope:
-        """An envelope of messages that do not expire."""
+        """Create an envelope of messages without expiration."""
         return Envelope(
             self.publish, self.exchange, self.routing_key, self.mandatory, properties, persistent, priority,
             None, self._suffix,

@@ -1,9 +1,9 @@
-"""The frames of an open connection's channels, and how each of them fares.
+"""Dispatch of frames to the channels of an open connection.
 
-A channel that waits for an answer has its frames put aside until then (`channels.questions`). A client that
-sends ever more to such a channel is no longer read from.
+A channel that waits for a reply has its frames postponed until then (`channels.pending_requests`). The
+runtime stops reading from a client that sends too much to such a channel.
 
-These are functions that take the connection and use what others see of it, like those of `handshake`.
+The functions take the connection and use its public attributes only, like those of `handshake`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CHANNEL_OPEN = methods.CHANNEL_OPEN.to_bytes(4, "big")
 
 
 def frame(connection: Connection, kind: int, number: int, payload: bytes) -> None:
-    """Any other frame."""
+    """Dispatch a frame to its channel, or open a channel."""
     if connection.state is not ConnectionState.OPEN:
         raise handshake.not_open(connection, kind, number, payload)
     channel = connection.channels.get(number)
@@ -43,7 +43,8 @@ def frame(connection: Connection, kind: int, number: int, payload: bytes) -> Non
 
 
 def unopened(kind: int, payload: bytes) -> AmqpError:
-    """What is wrong with a frame of a channel that is not open: if it cannot be read, that."""
+    """Return the error for a frame of a channel that is not open; raise the decoding error if it is
+    malformed."""
     method_id = 0
     if kind == METHOD:
         methods.decode_method(payload)

@@ -1,12 +1,12 @@
-"""One client connection: bytes in, bytes out, no socket in sight.
+"""Client connection: bytes in, bytes out, without a socket.
 
     header → starting → tuning → opening → open → closing → closed
 
-The runtime feeds `receive` and, when a turn of the loop ends, takes `take_output` to the socket.
-A soft error closes a channel, a hard error the connection; both are turned into methods here and
-nowhere else. While the connection waits for something (a slow password hash, a queue that can take no
-more, a resource alarm that blocks publishers) it is *held*: bytes stay in the scanner and the runtime
-stops reading. What a single channel waits for holds up only that channel (`channels.questions`).
+The runtime calls `receive`, and at the end of a turn writes `take_output` to the socket. A soft error closes
+a channel, a hard error the connection; only this file turns both into methods. A connection is *held* while
+it waits for something: a slow password hash, a full queue, a resource alarm that blocks publishers. Its bytes
+stay in the scanner then, and the runtime stops reading. A wait of a single channel delays only that channel
+(`channels.pending_requests`).
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ from mirrormq.wire.runs import ACK_SIZE
 from mirrormq.wire.scanner import Scanner
 
 CLOSE_TIMEOUT_MS = 30_000
-"""How long the socket of a closed connection stays open for the client to close it: RabbitMQ's limit, unless
-the interval of heartbeats is shorter."""
+"""Time for which the socket of a closed connection stays open for the client to close it: RabbitMQ's
+limit, unless the heartbeat interval is shorter."""
 
 LOST_TIMEOUT_MS = 1_000
-"""The same where its answer could not be read, because it sent a frame that was too large."""
+"""Time for which the socket stays open after a frame that was too large: the client's close-ok cannot
+be read then."""
 
 
 class Connection(Outbox):
-    """The server's end of one AMQP connection."""
+    """Server side of one AMQP connection."""
 
     def __init__(self, broker: Broker, peer: Peer) -> None:
         super().__init__(broker.clock, partial(broker.has_output, self), self._make_room)
@@ -50,17 +51,17 @@ class Connection(Outbox):
         self.peer = peer
         self.name = str(peer)
         self.number = 0
-        """Number in its pid and those of its channels (`broker.pids`); 0 until something asks for it."""
+        """Number in its pid and those of its channels (`broker.pids`); 0 until the first use."""
         self.state = ConnectionState.HEADER
         self.channels: dict[int, Channel] = {}
         self.effort = limits.TURN_EFFORT
-        """What it may still have done before the others have their turn."""
+        """Work that the connection may still do in this turn."""
         self._turn = -1
         self.yields_to: QueueInterface | None = None
-        """A congested queue that it should give time to before it publishes more."""
+        """Congested queue that must be served before this connection publishes more."""
         self._credit = limits.PUBLISHER_CREDIT
         self.finished = False
-        """Close the socket when the output has been written."""
+        """Whether the socket closes when the output is written."""
         self.frame_max = 0
         self.channel_max = broker.settings.channel_max
         self.heartbeat_s = 0
@@ -68,15 +69,15 @@ class Connection(Outbox):
         self.mechanism = ""
         self.user: records.User = handshake.NOBODY
         self.variables: dict[str, str] = {}
-        """What {…} in topic permissions may stand for."""
+        """Values of the variables `{…}` in topic permissions."""
         self.vhost_name = ""
         self.blocked = False
-        """It has published while an alarm is raised, and waits for the end of it."""
+        """Whether the client has published under an alarm and waits for its end."""
         self.closed_because: str = ""
         self.connected_at_ms = broker.clock.now_ms
         self.last_received_ms = broker.clock.now_ms
         self._leaving = False
-        """The client has sent connection.close while channels waited for answers."""
+        """Whether the client has sent connection.close while channels waited for replies."""
         self._holds = 0
         self._postponed_bytes = 0
         self._overfull = False
@@ -88,17 +89,17 @@ class Connection(Outbox):
 
     @property
     def vhost(self) -> Vhost:
-        """The vhost it is in."""
+        """Vhost of the connection."""
         return self.broker.vhosts[self.vhost_name]
 
     @property
     def closed(self) -> bool:
-        """Nothing more is to be sent but the end."""
+        """Whether connection.close was sent or the socket is closed."""
         return self.state in (ConnectionState.CLOSING, ConnectionState.CLOSED)
 
     @property
     def held(self) -> bool:
-        """Frames must wait."""
+        """Whether frames must wait."""
         return (
             self._holds > 0
             or self.effort <= 0
@@ -108,16 +109,16 @@ class Connection(Outbox):
         )
 
     def hold(self) -> None:
-        """Take no more frames until `release`."""
+        """Handle no more frames until `release`."""
         self._holds += 1
         self.effort -= limits.METADATA_WRITE_EFFORT
 
     def release(self) -> None:
-        """Go on; what has waited is taken by the next `resume`."""
+        """End a `hold`; the next `resume` handles the frames that have waited."""
         self._holds -= 1
 
     def client_can(self, capability: str) -> bool:
-        """Did the client say that it understands an extension?"""
+        """Return whether the client has announced a capability."""
         capabilities = self.client_properties.get("capabilities")
         if capabilities is None or not isinstance(capabilities.value, dict):
             return False
@@ -126,32 +127,32 @@ class Connection(Outbox):
 
     @property
     def buffered_bytes(self) -> int:
-        """Input that waits."""
+        """Bytes of input that wait."""
         return self._scanner.buffered_bytes
 
     @property
     def awaited_bytes(self) -> int:
-        """Input that is known to be missing."""
+        """Bytes of input that are known to be missing."""
         return self._scanner.awaited_bytes
 
     @property
     def large_bytes(self) -> int:
-        """How long the last large message was, if the last input was one."""
+        """Size of the last large message if the last input was one, else 0."""
         return self._scanner.large_bytes
 
     def whole_messages_bytes(self, most: int) -> int:
-        """How much to read at once while large messages come in."""
+        """Return the number of bytes to read at once while large messages arrive."""
         return self._scanner.whole_messages_bytes(most)
 
     def _make_room(self) -> None:
-        """The client takes deliveries again."""
+        """Wake consumers when the client reads deliveries again."""
         for channel in self.channels.values():
             channel.make_room()
 
-    # -- bytes in -------------------------------------------------------------------------------
+    # -- input ----------------------------------------------------------------------------------
 
     def receive(self, data: bytes | memoryview) -> None:
-        """Bytes from the socket; what a view shows is gone after this."""
+        """Handle bytes from the socket. The memory of a view is reused after this call."""
         if self.finished:
             return
         self.last_received_ms = self.broker.clock.now_ms
@@ -169,7 +170,8 @@ class Connection(Outbox):
         self._feed(data)
 
     def _feed(self, data: bytes | memoryview) -> None:
-        """Let the scanner find frames; what follows one that was wrong may be the client's close-ok."""
+        """Feed the scanner. Scanning continues after a bad frame, because the client's close-ok may
+        follow."""
         while not self.finished:
             try:
                 self._scanner.feed(data)
@@ -180,7 +182,7 @@ class Connection(Outbox):
                 return
 
     def resume(self) -> bool:
-        """Take frames that had to wait; False if they still have to."""
+        """Handle frames that had to wait; return False if they still have to."""
         self._begin_turn()
         if self.held:
             return False
@@ -188,13 +190,13 @@ class Connection(Outbox):
         return True
 
     def _begin_turn(self) -> None:
-        """A socket may hand over bytes many times in one turn; what it gets done is counted together."""
+        """Reset the effort once per turn: a socket may deliver bytes several times in one turn."""
         if self._turn != self.broker.turns:
             self._turn = self.broker.turns
             self.effort = limits.TURN_EFFORT
 
     def frame(self, kind: int, channel: int, payload: bytes) -> None:
-        """A frame from the scanner."""
+        """Handle a frame from the scanner."""
         self.effort -= 1 if kind == BODY else 1 + len(payload) // limits.HEADER_BYTES_PER_EFFORT
         if self.state is ConnectionState.CLOSING:
             self._while_closing(kind, channel, payload)
@@ -211,7 +213,7 @@ class Connection(Outbox):
             channel_dispatch.frame(self, kind, channel, payload)
 
     def publishes(self, channel: int, publish: bytes, properties: bytes, contents: list[bytes]) -> None:
-        """Take a run of publishes that differ in their bodies alone."""
+        """Publish a run of messages that differ in their bodies alone."""
         self.effort -= 1 + len(properties) // limits.HEADER_BYTES_PER_EFFORT
         publishing = self._publishing_channel(channel, publish)
         if publishing is None:
@@ -230,7 +232,7 @@ class Connection(Outbox):
     def publishes_mixed(
         self, channel: int, publishes: list[bytes], contents: list[bytes], header_bytes: int
     ) -> None:
-        """Take publishes, each with a payload and properties of its own."""
+        """Publish messages, each with its own payload and properties."""
         self.effort -= len(contents) + header_bytes // limits.HEADER_BYTES_PER_EFFORT
         publishing = self._publishing_channel(channel, publishes[0])
         if publishing is None:
@@ -247,14 +249,14 @@ class Connection(Outbox):
             self.close_channel(publishing, error)
 
     def _publishing_channel(self, number: int, publish: bytes) -> Channel | None:
-        """The channel of a publish; None if the connection is closing and publishes are dropped."""
+        """Return the channel of a publish; None if the connection is closing and publishes are dropped."""
         channel = self.channels.get(number)
         if channel is None:
             raise channel_dispatch.unopened(METHOD, publish)
         return channel if self.state is ConnectionState.OPEN else None
 
     def acknowledges(self, channel: int, tags: list[int]) -> None:
-        """Take a run of acknowledgements."""
+        """Handle a run of acknowledgements."""
         self.effort -= 1
         acknowledging = self.channels.get(channel)
         if acknowledging is None:
@@ -270,7 +272,8 @@ class Connection(Outbox):
             self.close_channel(acknowledging, error)
 
     def may_publish(self) -> bool:
-        """The first publish under an alarm blocks its connection, and waits; who only consumes goes on."""
+        """Return whether the client may publish. The first publish under an alarm blocks its
+        connection; connections that only consume are not blocked."""
         if self.broker.alarms.in_force:
             self._block()
         return not self.blocked
@@ -281,11 +284,11 @@ class Connection(Outbox):
         handshake.method(self, payload)
 
     def set_frame_max(self, frame_max: int) -> None:
-        """From now on frames may be this large."""
+        """Set the negotiated frame size."""
         self._scanner.open(frame_max, self.broker.settings.max_message_size)
 
     def congested_by(self, queue: QueueInterface, count: int, size_bytes: int) -> None:
-        """It has published to a queue that has enough, or even all that it can take."""
+        """Slow down after a publish to a congested queue; hold the connection if the queue is full."""
         if queue.full:
             self.hold()
             queue.when_room(self.release)
@@ -296,7 +299,7 @@ class Connection(Outbox):
             self.yields_to = queue
 
     def postponed(self, size_bytes: int) -> None:
-        """So much more has been put aside, or less; too much of it holds the connection."""
+        """Add to the postponed bytes, or subtract; too many of them hold the connection."""
         self._postponed_bytes += size_bytes
         if (self._postponed_bytes > limits.POSTPONED_BYTES_MAX) is self._overfull:
             return
@@ -307,7 +310,7 @@ class Connection(Outbox):
             self.release()
 
     def replay(self, action: Callable[[], None]) -> None:
-        """Take a frame that was put aside."""
+        """Handle a frame that was postponed."""
         if self.state is not ConnectionState.OPEN:
             return
         try:
@@ -315,10 +318,10 @@ class Connection(Outbox):
         except AmqpError as error:
             self.fail(error)
 
-    # -- errors and ends ------------------------------------------------------------------------
+    # -- errors and closing ---------------------------------------------------------------------
 
     def fail(self, error: AmqpError) -> None:
-        """A hard error: say why, then wait for close-ok."""
+        """Close the connection for a hard error, and wait for close-ok."""
         if self.closed or self.finished:
             return
         self.closed_because = error.text
@@ -342,7 +345,7 @@ class Connection(Outbox):
         self._await_end()
 
     def _await_end(self) -> None:
-        """Leave it to the client to end the socket, for a while."""
+        """Wait a limited time for the client to close the socket."""
         self.state = ConnectionState.CLOSING
         timeout_ms = min(self.heartbeat_s * 1000 or CLOSE_TIMEOUT_MS, CLOSE_TIMEOUT_MS)
         if self._scanner.lost:
@@ -350,15 +353,15 @@ class Connection(Outbox):
         self.broker.clock.at(self.broker.clock.now_ms + timeout_ms, self.finish)
 
     def force_close(self, explanation: str) -> None:
-        """The operator ends the connection."""
+        """Close the connection for the operator."""
         if self.state is ConnectionState.OPEN:
             self.fail(ConnectionForced(explanation))
         else:
             self.finish()
 
     def _while_closing(self, kind: int, channel: int, payload: bytes) -> None:
-        """Ignore all but closes. A connection.close may cross ours, and several threads of a client may each
-        send one: all are answered."""
+        """Ignore all methods except closes. A connection.close may cross ours, and several threads of a
+        client may each send one: all are answered."""
         if kind != METHOD or channel:
             return
         if payload[:4] == methods.CONNECTION_CLOSE_OK.to_bytes(4, "big"):
@@ -367,7 +370,7 @@ class Connection(Outbox):
             self.send(0, methods.encode_connection_close_ok())
 
     def close_channel(self, channel: Channel, error: AmqpError) -> None:
-        """A soft error: the channel gives everything back and says why."""
+        """Close a channel for a soft error: requeue its deliveries and send channel.close."""
         self.broker.log_error(self, error, channel.number)
         channel.closing = True
         channel.terminate()
@@ -387,11 +390,11 @@ class Connection(Outbox):
         self.forget_channel(channel)
 
     def forget_channel(self, channel: Channel) -> None:
-        """The number of a closed channel may be used again."""
+        """Free the number of a closed channel."""
         del self.channels[channel.number]
 
     def end_channels(self) -> None:
-        """All channels give back what they hold; exclusive queues go."""
+        """Terminate all channels, and delete the exclusive queues."""
         if self._leaving:
             self._leaving = False
             self.release()
@@ -400,7 +403,8 @@ class Connection(Outbox):
         self.broker.delete_exclusive(self)
 
     def closed_by_client(self) -> None:
-        """connection.close from the client. What it sent before on channels that wait is done first."""
+        """Handle connection.close of the client. Earlier requests on channels that wait are completed
+        first."""
         if self._channels_wait():
             self._leaving = True
             self.hold()
@@ -410,7 +414,7 @@ class Connection(Outbox):
         self._await_end()
 
     def channel_answered(self) -> None:
-        """A channel no longer waits for an answer."""
+        """Continue a connection.close when no channel waits for a reply."""
         if self._leaving and not self._channels_wait():
             self.closed_by_client()
 
@@ -418,13 +422,13 @@ class Connection(Outbox):
         return any(channel.waiting.count for channel in self.channels.values())
 
     def finish(self) -> None:
-        """No more input; the socket closes once the output is out."""
+        """Stop reading; the runtime closes the socket when the output is written."""
         if not self.finished:
             self.finished = True
             self.broker.has_output(self)
 
     def lost(self) -> None:
-        """The socket is gone."""
+        """Handle the loss of the socket."""
         if not self.finished and not self.closed_because and self.state is not ConnectionState.CLOSING:
             began = self.state is not ConnectionState.HEADER or bool(self._header)
             self.closed_because = connection_log.UNEXPECTED if began else connection_log.NOTHING_RECEIVED
@@ -438,14 +442,14 @@ class Connection(Outbox):
     # -- time and alarms ------------------------------------------------------------------------
 
     def _block(self) -> None:
-        """A publisher is told of the alarm and no longer read from."""
+        """Block a publisher: notify it of the alarm, and stop reading from it."""
         if not self.blocked and self.state is ConnectionState.OPEN:
             self.blocked = True
             if self.client_can("connection.blocked"):
                 self.send(0, methods.encode_connection_blocked(self.broker.alarms.reason))
 
     def unblock(self) -> None:
-        """The alarm is over."""
+        """Unblock a publisher when the alarm is over."""
         if self.blocked:
             self.blocked = False
             if self.client_can("connection.blocked"):

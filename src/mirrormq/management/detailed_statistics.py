@@ -1,9 +1,8 @@
-"""The finest statistics: what one channel put into one exchange or took from one queue, and how much went
-from an exchange to a queue.
+"""Detailed statistics: rates per channel and exchange, channel and queue, and exchange and queue.
 
-RabbitMQ shows them with `management.rates_mode = detailed` only, and so does this: the counters are there in
-any case, but samples of them are taken only then, and without that setting the lists are empty. What is told
-of a channel ends with it; what went from an exchange to a queue stays.
+As in RabbitMQ, they exist only with `management.rates_mode = detailed`. The counters always run, but samples
+are taken only in that mode; otherwise the lists are empty. The statistics of a channel end with it; those of
+an exchange and a queue stay.
 """
 
 from __future__ import annotations
@@ -26,30 +25,30 @@ if TYPE_CHECKING:
     from mirrormq.management.api_request import ApiRequest
 
 SLICE_CHANNELS = 50
-"""Looked at between two turns of the loop: about a millisecond."""
+"""Channels sampled between two passes of the event loop: about a millisecond."""
 
 Side = Literal["exchange", "queue"]
 Rows = list[dict[str, Any]]
 
 
 class DetailedStatistics:
-    """Samples of the finest statistics of one broker."""
+    """Samples of the detailed statistics of one broker."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._channels: dict[Channel, dict[tuple[Side, str], SampleTrack]] = {}
-        """Of channels that were open at the last sample."""
+        """Samples of channels that were open at the last sample."""
         self._routes: dict[tuple[str, str, str], SampleTrack] = {}
-        """By vhost, exchange and queue."""
+        """Samples by vhost, exchange and queue."""
 
     @property
     def entries(self) -> int:
-        """How much is remembered."""
+        """Number of samples in memory."""
         of_channels = [track for tracks in list(self._channels.values()) for track in tracks.values()]
         return sum([track.entries for track in (*of_channels, *self._routes.values())])
 
     async def sample(self, crowded: bool) -> None:
-        """Read everything once."""
+        """Sample all counters once."""
         channels = [channel for each in list(self._broker.connections) for channel in each.channels.values()]
         of_channels: dict[Channel, dict[tuple[Side, str], SampleTrack]] = {}
         for start in range(0, len(channels), SLICE_CHANNELS):
@@ -77,7 +76,7 @@ class DetailedStatistics:
         self._routes = tracks
 
     async def _counted(self, vhost: Vhost) -> Counter[tuple[str, str]]:
-        """Messages from exchanges to queues that are there still, of channels open and closed."""
+        """Return messages per existing exchange and queue, of open and closed channels."""
         routes = Counter(vhost.past_routes)
         for number, connection in enumerate(list(self._broker.connections)):
             if connection.vhost_name == vhost.name:
@@ -90,10 +89,10 @@ class DetailedStatistics:
             {pair: count for pair, count in routes.items() if pair[0] in exchanges and pair[1] in queues}
         )
 
-    # -- showing --------------------------------------------------------------------------------
+    # -- queries --------------------------------------------------------------------------------
 
     def of_channel(self, channel: Channel, wanted: SampleRange | None) -> dict[str, Rows]:
-        """What a channel has put where and taken from where."""
+        """Return the statistics of a channel by exchange and by queue."""
         shown: dict[Side, Rows] = {"exchange": [], "queue": []}
         vhost = channel.connection.vhost_name
         for (side, name), numbers in sorted(_places(channel)):
@@ -105,8 +104,8 @@ class DetailedStatistics:
         return {"publishes": shown["exchange"], "deliveries": shown["queue"]}
 
     async def of_place(self, call: ApiRequest, vhost: str, side: Side, name: str) -> tuple[Rows, Rows]:
-        """Which channels of this node use an exchange or a queue; and how much of what they published came to
-        the queue from where, or went from the exchange to where."""
+        """Return the channels of this node that use an exchange or a queue, and the messages by the other end
+        of the route. The other end is an exchange for a queue, and a queue for an exchange."""
         users: Rows = []
         for number, connection in enumerate(list(self._broker.connections)):
             if connection.vhost_name == vhost:
@@ -144,7 +143,7 @@ class DetailedStatistics:
 
 
 def _places(channel: Channel) -> Iterator[tuple[tuple[Side, str], Numbers]]:
-    """Where a channel has been, as far as it is there still, and what it did."""
+    """Yield the counters of a channel by exchange and queue, without deleted ones."""
     divided, vhost = channel.divided, channel.vhost
     for name, put in divided.exchanges.items():
         if name in vhost.router.exchanges:
@@ -154,17 +153,18 @@ def _places(channel: Channel) -> Iterator[tuple[tuple[Side, str], Numbers]]:
             yield ("queue", name), counter_kinds.of_channel_at_queue(taken)
 
 
-# -- of all nodes ---------------------------------------------------------------------------------------
+# -- all nodes ------------------------------------------------------------------------------------------
 
 
 async def here(call: ApiRequest, vhost: str, side: Side, name: str) -> tuple[Rows, Rows]:
-    """What this node's clients did at an exchange or a queue."""
+    """Return the statistics of this node's clients for an exchange or a queue."""
     places = call.statistics.places
     return ([], []) if places is None else await places.of_place(call, vhost, side, name)
 
 
 async def on_all_nodes(call: ApiRequest, vhost: str, side: Side, name: str) -> tuple[Rows, Rows]:
-    """The same of all nodes' clients: channels one by one; what went from an exchange to a queue is added."""
+    """Return the statistics of all nodes' clients for an exchange or a queue. Channels are listed one
+    by one; messages per exchange and queue are added up."""
     if call.statistics.places is None:
         return [], []
     told = await call.peer_client.ask_all("places", vhost=vhost, side=side, name=name, query=call.asked)

@@ -1,9 +1,9 @@
-"""Totals, rates and histories, from plain counters that are read every few seconds.
+"""Statistics: totals, rates and histories from plain counters that are sampled every few seconds.
 
-A sample remembers the numbers of an object; a rate is the difference of the last two samples over the time
-between them; what was before is in `history`. Samples are taken in slices, so that ten thousand queues do not
-hold up deliveries. The totals of a vhost are those of its clients' channels, open or closed, as RabbitMQ
-counts; so they do not shrink when a queue is deleted.
+A sample stores the counters of an object. A rate is the difference of the last two samples divided by the
+time between them; older samples are in `history`. Sampling is done in slices, so that ten thousand queues do
+not delay deliveries. As in RabbitMQ, the totals of a vhost are those of its clients' channels, open or
+closed. Therefore they do not decrease when a queue is deleted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mirrormq.queues.queue import Queue
 
 SLICE_OBJECTS = 500
-"""Sampled between two turns of the loop: about two milliseconds."""
+"""Objects sampled between two passes of the event loop: about two milliseconds."""
 
 Thing = TypeVar("Thing")
 
@@ -48,22 +48,22 @@ class Statistics:
         self._broker = broker
         self._rates_mode = rates_mode
         self.places = DetailedStatistics(broker) if rates_mode == "detailed" else None
-        """What passed between channels, exchanges and queues, if that is wanted."""
+        """Statistics between channels, exchanges and queues; None unless `rates_mode` is `detailed`."""
         self.interval_s = interval_s
         self.sampled_at_s = 0.0
         self.watched = False
-        """Somebody who looks closely takes the samples, and more often."""
+        """Whether an observer takes the samples itself, more often than the interval."""
         self._tracks: dict[Any, SampleTrack] = {}
-        """Of objects that existed at the last sample."""
+        """Samples of objects that existed at the last sample."""
         self._vhosts: dict[str, SampleTrack] = {}
         self._machine = machine
         self._begin()
         self._crowded = False
-        """More is remembered than there is room for."""
+        """Whether the number of samples exceeds `ENTRIES_MAX`."""
         self._had_queues: set[str] = set()
-        """Vhosts in which there are queues, or were."""
+        """Vhosts that have or had queues."""
         self.makers: dict[tuple[str, str], str] = {}
-        """Who declared an exchange, as far as it happened since the start."""
+        """Users who declared exchanges since the node's start, by exchange."""
         self._had_queues.update(vhost for vhost, _ in broker.metadata.state.queues)
         broker.metadata.listeners.append(self._follow)
         broker.metadata.observers.append(self._observe)
@@ -76,14 +76,14 @@ class Statistics:
         self._disk = SampleTrack(len(counter_kinds.DISK), GLOBAL)
 
     async def start_anew(self) -> None:
-        """Forget rates and the past. The counters are not ours and go on."""
+        """Drop samples and rates. The counters belong to the broker and continue."""
         self._begin()
         if self.places is not None:
             self.places = DetailedStatistics(self._broker)
         await self.sample()
 
     def detach(self) -> None:
-        """The broker is over."""
+        """Stop following the metadata of a broker that has stopped."""
         self._broker.metadata.listeners.remove(self._follow)
         self._broker.metadata.observers.remove(self._observe)
 
@@ -97,7 +97,7 @@ class Statistics:
     # -- sampling -------------------------------------------------------------------------------
 
     async def sample(self) -> None:
-        """Read everything once."""
+        """Sample all counters once."""
         broker, vhosts = self._broker, list(self._broker.vhosts.values())
         tracks: dict[Any, SampleTrack] = {}
         queues = [queue for vhost in vhosts for queue in vhost.local_queues()]
@@ -140,8 +140,7 @@ class Statistics:
             await asyncio.sleep(0)
 
     async def vhost_numbers(self) -> dict[str, Numbers]:
-        """By vhost: what its clients have done, how long its queues are, how many bytes went over its
-        connections."""
+        """Return counters of clients' channels, queue lengths and connection traffic by vhost."""
         found = {
             name: [
                 *counter_kinds.of_channel(vhost.past),
@@ -171,31 +170,31 @@ class Statistics:
                 await asyncio.sleep(0)
         return {name: tuple(totals) for name, totals in found.items()}
 
-    # -- showing --------------------------------------------------------------------------------
+    # -- queries --------------------------------------------------------------------------------
 
     def _messages(
         self, kind: CounterKind, numbers: Numbers, track: TrackedCounter | None, wanted: SampleRange | None
     ) -> dict[str, Any]:
-        """What messages did, unless the settings hide that."""
+        """Return `message_stats`, unless `rates_mode` is `none`."""
         return {} if self._rates_mode == "none" else message_stats(kind, numbers, track, wanted)
 
     def last(self, queue: Queue) -> SampleTrack | None:
-        """A queue's last sample."""
+        """Return a queue's last sample."""
         return self._tracks.get(queue)
 
     def queue(self, queue: Queue, ranges: SampleRanges = NONE) -> dict[str, Any]:
-        """`message_stats`, if anything has happened, and the lengths with their rates."""
+        """Return `message_stats`, if a message was counted, and the queue lengths with their rates."""
         track, numbers = self._tracks.get(queue), counter_kinds.of_queue(queue)
         shown = self._messages(counter_kinds.QUEUE, numbers, track, ranges.msg_rates)
         return shown | lengths(counter_kinds.QUEUE, numbers, track, ranges.lengths)
 
     def channel(self, channel: Channel, ranges: SampleRanges = NONE) -> dict[str, Any]:
-        """A channel's `message_stats`, if it has any."""
+        """Return a channel's `message_stats`, if it has any."""
         numbers = counter_kinds.of_channel(channel.counters)
         return self._messages(counter_kinds.CHANNEL, numbers, self._tracks.get(channel), ranges.msg_rates)
 
     def exchange(self, vhost: str, name: str, ranges: SampleRanges = NONE) -> dict[str, Any]:
-        """An exchange's `message_stats`, if it has any."""
+        """Return an exchange's `message_stats`, if it has any."""
         live = self._broker.vhosts.get(vhost)
         exchange = live.router.exchanges.get(name) if live is not None else None
         if exchange is None:
@@ -204,7 +203,7 @@ class Statistics:
         return self._messages(counter_kinds.EXCHANGE, numbers, self._tracks.get(exchange), ranges.msg_rates)
 
     def connection(self, connection: Connection, ranges: SampleRanges = NONE) -> dict[str, Any]:
-        """How much went over a connection."""
+        """Return the traffic of a connection."""
         traffic = connection.traffic
         track = self._tracks.get(connection)
         shown = with_details(
@@ -213,7 +212,7 @@ class Statistics:
         return {**shown, "recv_cnt": traffic.received_count, "send_cnt": traffic.sent_count}
 
     def vhosts(self, names: Iterable[str], ranges: SampleRanges = NONE) -> dict[str, Any]:
-        """What happened in some vhosts, as last sampled."""
+        """Return the totals of vhosts as of the last sample."""
         names = list(names)
         track = _Sum(
             [self._vhosts[name] for name in names if name in self._vhosts], counter_kinds.VHOST.width
@@ -225,24 +224,24 @@ class Statistics:
 
     @property
     def disk_used(self) -> bool:
-        """Has anything been written?"""
+        """Whether the journal has read or written a message."""
         return any(self._disk.numbers)
 
     def disk(self, ranges: SampleRanges = NONE) -> dict[str, Any]:
-        """Messages that were written to the journal and read back from it."""
+        """Return messages written to the journal and read from it."""
         return with_details(counter_kinds.DISK, self._disk.numbers, self._disk, 0, ranges.msg_rates)
 
     def churn(self) -> dict[str, Any]:
-        """What came and went."""
+        """Return the churn counters of connections, channels and queues."""
         return with_details(
             counter_kinds.CHURN, counter_kinds.of_churn(self._broker.events.churn), self._churn, 0, None
         )
 
     def node(self, ranges: SampleRanges = NONE) -> dict[str, Any]:
-        """What the node uses of its machine."""
+        """Return the node's use of machine resources."""
         return with_details(counter_kinds.MACHINE, self._machine(), self._node, 0, ranges.node_stats)
 
-    # -- following ------------------------------------------------------------------------------
+    # -- metadata changes -----------------------------------------------------------------------
 
     def _follow(self, change: Change) -> None:
         record = change.record
@@ -263,7 +262,7 @@ class Statistics:
 
 
 class _Sum:
-    """Several tracks seen as one."""
+    """Sum of several tracks."""
 
     def __init__(self, tracks: list[SampleTrack], width: int) -> None:
         self._tracks = tracks

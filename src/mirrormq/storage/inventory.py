@@ -122,8 +122,8 @@ class SegmentInventory:
         return SegmentVerdict.REPLAY, "the manifest does not list the segment"
 
     def length_of(self, number: int) -> int | None:
-        """Return the length of a sealed segment; 0 if it may have a torn tail; None if the manifest does
-        not tell."""
+        """Return the length of a sealed segment; 0 if it may have a torn tail; None if the manifest does not
+        list it."""
         listed = self._listed.get(number)
         if listed is not None:
             return listed.length

@@ -1,14 +1,15 @@
-"""What queues remember of publishers that number their messages, written down with the messages.
+"""Highest publish ids per queue and producer, stored in the journal together with the messages.
 
-A publisher that is not sure sends again, perhaps after the node has restarted. So the highest publish id of
-each producer must be known as soon as the message is on disk. It is kept as a message of its own, one for
-each queue and producer, in a queue that no client sees; writing it anew replaces the last one, and segments,
-compaction and the shutdown index know what to do with it.
+A publisher without a confirm publishes again, perhaps after a restart of the node. Therefore the highest
+publish id of each producer must be known as soon as the message is on disk. It is stored as a message, one
+for each queue and producer, in a queue that is hidden from clients. Writing it again replaces the last one,
+and segments, compaction and the shutdown index handle it like any message.
 
-Of one flush a crash may leave any part. A record without its messages would be the worst: they would be
-taken for known, and never be kept. So a record is written with the flush after that of its messages, ahead
-of their acknowledgements, and says up to which message it speaks. What recovery finds beyond that is
-read, and the messages themselves tell; the first record of a queue is written ahead, to say where to look.
+A crash may leave any part of one flush. A record without its messages would be the worst case: the queue
+would reject the messages as duplicates and never store them. Therefore a record is written with the flush
+after that of its messages, ahead of their acknowledgements. It contains the sequence up to which it is valid
+(`mark`). Recovery reads the publish ids of messages beyond that mark from their headers. The first record of
+a queue is written ahead of its messages, so that recovery knows which queues to read.
 """
 
 from __future__ import annotations
@@ -33,17 +34,17 @@ if TYPE_CHECKING:
 READ_AT_ONCE = 1024
 EVERY_SEQUENCE = 1 << 63
 NOBODY = ""
-"""The producer of a queue's first record, which only says where to look."""
+"""Producer of a queue's first record, which only registers the queue."""
 
 
 class ProducerEntry(msgspec.Struct, frozen=True, array_like=True):
-    """How far a producer has come with a queue."""
+    """Highest publish id of one producer in one queue."""
 
     queue_id: int
     producer: str
     highest: int
     mark: int
-    """All messages of the queue below this one were counted."""
+    """Sequence below which all messages of the queue are counted."""
 
 
 _decoder = msgspec.msgpack.Decoder(ProducerEntry)
@@ -52,27 +53,27 @@ _PROPERTIES = encode_properties(BasicProperties())
 
 
 class ProducerIds:
-    """All of a node's queues."""
+    """Publish ids of all queues of a node."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._known: dict[int, dict[str, int]] = {}
         self._marks: dict[int, int] = {}
         self._places: dict[tuple[int, str], int] = {}
-        """Where the last record of a queue and producer is."""
+        """Sequence of the last record by queue and producer."""
         self._dirty: dict[tuple[int, str], None] = {}
-        """What has changed since the last flush …"""
+        """Entries that have changed since the last flush."""
         self._due: dict[tuple[int, str], ProducerEntry] = {}
-        """… and before it: it may be written down."""
+        """Entries that changed before the last flush: they may be written now."""
 
     def of_queue(self, queue_id: int) -> Mapping[str, int]:
-        """What is remembered of one queue's producers."""
+        """Return the highest publish id of each producer of a queue."""
         return {name: number for name, number in self._known.get(queue_id, {}).items() if name != NOBODY}
 
-    # -- remembering ----------------------------------------------------------------------------
+    # -- updates --------------------------------------------------------------------------------
 
     def raise_to(self, queue_id: int, highest: Mapping[str, int], mark: int) -> None:
-        """Producers have come further."""
+        """Raise the highest publish ids of producers."""
         known = self._known.get(queue_id)
         if known is None:
             known = self._known[queue_id] = {NOBODY: 0}
@@ -85,7 +86,7 @@ class ProducerIds:
         self._marks[queue_id] = max(self._marks[queue_id], mark)
 
     def replace(self, queue_id: int, highest: Mapping[str, int], mark: int) -> None:
-        """Forget what was remembered, and remember this."""
+        """Replace the highest publish ids of all producers of a queue."""
         for name in [name for name in self.of_queue(queue_id) if name not in highest]:
             self._drop(queue_id, name)
         known = self._known.get(queue_id, {})
@@ -96,21 +97,21 @@ class ProducerIds:
             self.raise_to(queue_id, highest, mark)
 
     def forget_producers(self, queue_id: int, names: Iterable[str]) -> None:
-        """Forget these producers of a queue."""
+        """Remove producers of a queue."""
         known = self._known.get(queue_id, {})
         for name in names:
             if name in known:
                 self._drop(queue_id, name)
 
     def forget(self, queue_id: int) -> None:
-        """A queue is gone."""
+        """Remove a deleted queue."""
         for name in list(self._known.get(queue_id, ())):
             self._drop(queue_id, name)
         self._known.pop(queue_id, None)
         self._marks.pop(queue_id, None)
 
     def forget_unknown(self, known_ids: Collection[int]) -> None:
-        """Only these queues are left."""
+        """Remove all queues except these."""
         for queue_id in [found for found in self._known if found not in known_ids]:
             self.forget(queue_id)
 
@@ -129,7 +130,7 @@ class ProducerIds:
         return self._journal.queue(PRODUCERS_ID)
 
     def write_pending(self) -> None:
-        """A flush begins: what is of the time before the last one is written down."""
+        """Write the entries that changed before the last flush; called when a flush begins."""
         if self._due:
             due, self._due = self._due, {}
             self._write(due)
@@ -153,7 +154,7 @@ class ProducerIds:
     # -- recovery -------------------------------------------------------------------------------
 
     def recover(self) -> None:
-        """Read what was written down, and the messages that it does not speak of."""
+        """Read the records, and the headers of messages beyond their marks."""
         if PRODUCERS_ID not in self._journal.queues:
             return
         for message in self._loaded(self._store):
@@ -175,7 +176,7 @@ class ProducerIds:
             self._marks[queue_id] = message.sequence + 1
 
     def _loaded(self, store: JournalQueue, first: int = 0) -> list[Message]:
-        """Messages from a number on; what the disk has damaged is left out."""
+        """Return the messages from a sequence on, without those that are damaged on disk."""
         messages: list[Message] = []
         while numbers := store.between(first, EVERY_SEQUENCE, READ_AT_ONCE):
             try:

@@ -1,12 +1,12 @@
-"""Field tables both ways, with the wire type of every value kept.
+"""Decoder and encoder of field tables; keeps the wire type of every value.
 
-A table is a dict from name to `Field`, a field is the wire's one letter and the value. The letters
-mean what RabbitMQ 3.10 reads into them, which is not what the standard says (there, `s` is a short
-string); `L` is read as `l`. As in RabbitMQ, the first of two equal names is the one that counts.
+A table is a dict from name to `Field`; a field is the type letter of the wire and the value. The letters have
+the meaning of RabbitMQ 3.10, which differs from the standard (there, `s` is a short string); `L` is read as
+`l`. As in RabbitMQ, the first of two equal names is used.
 
-A table that cannot be read, or that nests deeper than `NESTING_DEPTH_MAX`, raises `FrameSyntaxError`.
-RabbitMQ's reader crashes on such bytes and drops the connection without a word; we say 502 first.
-It also crashes on a double that is infinite or not a number, so those are refused too.
+A malformed table, or one that nests deeper than `NESTING_DEPTH_MAX`, raises `FrameSyntaxError`. RabbitMQ's
+decoder crashes on such bytes and drops the connection without a reply; MirrorMQ replies with 502 first.
+RabbitMQ's decoder also crashes on a double that is infinite or not a number, so those are refused as well.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Any, Final, NamedTuple
 from mirrormq.errors import FrameSyntaxError
 
 NESTING_DEPTH_MAX = 100
-"""Tables and arrays inside each other. Real headers (x-death in a trace) nest four deep; each level
+"""Maximum nesting of tables and arrays. Real headers (x-death in a trace) nest four deep. Each level
 costs the decoder two Python frames, and the interpreter allows a thousand."""
 
 SHORT_STRING_BYTES_MAX = 255
-"""A short string's length is one octet."""
+"""Maximum length of a short string: its length is one octet."""
 
 TYPE_NAMES: Final[dict[str, str]] = {
     "t": "bool",
@@ -46,23 +46,23 @@ TYPE_NAMES: Final[dict[str, str]] = {
     "V": "void",
     "x": "binary",
 }
-"""The wire's letter → the name RabbitMQ's texts and APIs use for the type."""
+"""Type letter of the wire → name of the type in RabbitMQ's texts and APIs."""
 
 
 class Field(NamedTuple):
-    """One value and its wire type."""
+    """Value with its wire type."""
 
     kind: str
-    """A key of TYPE_NAMES."""
+    """Type letter: a key of TYPE_NAMES."""
     value: Any
-    """bool, int, float, ScaledDecimal, bytes (S and x), list[Field], int (T: seconds), Table, None."""
+    """Value: bool, int, float, ScaledDecimal, bytes (S and x), list[Field], int (T: seconds), Table, None."""
 
 
 Table = dict[str, Field]
 
 
 class ScaledDecimal(NamedTuple):
-    """`value` divided by ten to the power of `scale`; RabbitMQ reads both as unsigned."""
+    """Decimal: `value` divided by ten to the power of `scale`; RabbitMQ reads both as unsigned."""
 
     scale: int
     value: int
@@ -92,11 +92,11 @@ _NUMBERS_BY_OCTET: Final = {ord(kind): (kind, layout) for kind, layout in _NUMBE
 }
 
 
-# --- bytes to fields ---------------------------------------------------------------------------
+# --- decoding ----------------------------------------------------------------------------------
 
 
 def decode_table(data: bytes, offset: int) -> tuple[Table, int]:
-    """Read the table whose four length bytes start at `offset`; also says where it ends."""
+    """Decode the table whose four length bytes start at `offset`; return it and the offset of its end."""
     try:
         at = offset + 4
         end = at + _LENGTH.unpack_from(data, offset)[0]
@@ -108,7 +108,7 @@ def decode_table(data: bytes, offset: int) -> tuple[Table, int]:
 
 
 def decode_entries(entries: bytes) -> Table:
-    """Read a table that comes without its length, as metadata keeps tables."""
+    """Decode a table without its length, as the metadata stores tables."""
     return decode_table(len(entries).to_bytes(4, "big") + entries, 0)[0]
 
 
@@ -139,7 +139,7 @@ def _decode_array(data: bytes, at: int, end: int, depth: int) -> list[Field]:
 
 
 def _decode_field(data: bytes, at: int, end: int, depth: int) -> tuple[Field, int]:
-    """One field, its letter at `at`. Running past `end` is noticed by whoever holds the loop."""
+    """Decode one field with its type letter at `at`. The calling loop detects fields that run past `end`."""
     octet = data[at]
     at += 1
     if octet == 0x53 or octet == 0x78:  # S, x
@@ -176,11 +176,11 @@ def _decode_nested(data: bytes, at: int, end: int, depth: int, is_table: bool) -
     return Field("A", _decode_array(data, value_at, value_end, depth + 1)), value_end
 
 
-# --- fields to bytes ---------------------------------------------------------------------------
+# --- encoding ----------------------------------------------------------------------------------
 
 
 def encode_table(table: Table) -> bytes:
-    """The table with its four length bytes."""
+    """Encode a table with its four length bytes."""
     parts = []
     for key, field_ in table.items():
         parts.append(encode_short_string(key))
@@ -189,7 +189,7 @@ def encode_table(table: Table) -> bytes:
 
 
 def encode_short_string(text: str) -> bytes:
-    """One length octet and the text; ValueError if it is longer than that can say."""
+    """Encode a short string with its length octet; raise ValueError if it is longer than 255 bytes."""
     encoded = text.encode("utf-8", "surrogateescape")
     if len(encoded) > SHORT_STRING_BYTES_MAX:
         raise ValueError(f"a short string holds {SHORT_STRING_BYTES_MAX} bytes, not {len(encoded)}")
@@ -197,7 +197,7 @@ def encode_short_string(text: str) -> bytes:
 
 
 def encode_long_string(data: bytes) -> bytes:
-    """Four length octets and the bytes."""
+    """Encode a long string with its four length octets."""
     return _LENGTH.pack(len(data)) + data
 
 
@@ -222,16 +222,16 @@ _ENCODERS: Final[dict[str, Callable[[Any], bytes]]] = {
 }
 
 
-# --- fields and native values ------------------------------------------------------------------
+# --- native values -----------------------------------------------------------------------------
 
 
 def plain(table: Table) -> dict[str, object]:
-    """The table as native Python values; a timestamp stays a number of seconds."""
+    """Convert a table to native Python values; a timestamp stays a number of seconds."""
     return {key: plain_value(field_) for key, field_ in table.items()}
 
 
 def plain_value(field_: Field) -> object:
-    """One field as a native Python value."""
+    """Convert one field to a native Python value."""
     kind, value = field_
     if kind == "S" and isinstance(value, bytes):
         return value.decode("utf-8", "surrogateescape")
@@ -245,7 +245,7 @@ def plain_value(field_: Field) -> object:
 
 
 def field(value: object) -> Field:
-    """A native Python value as a field, of the type that RabbitMQ's own clients choose."""
+    """Convert a native Python value to a field, with the type that RabbitMQ's own clients choose."""
     match value:
         case Field():
             return value
@@ -274,7 +274,7 @@ def field(value: object) -> Field:
 
 
 def table_of(values: Mapping[str, object]) -> Table:
-    """A mapping of native Python values as a table."""
+    """Convert a mapping of native Python values to a table."""
     return {key: field(value) for key, value in values.items()}
 
 

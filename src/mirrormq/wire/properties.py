@@ -1,13 +1,13 @@
-"""The fourteen properties of a message, whole or only the few that the broker acts upon.
+"""Message properties: decoder and encoder of all fourteen, and fast scans of those that the broker acts upon.
 
-`decode_properties` reads everything. `scan_properties` is for the hot path: it walks the flags once,
-checks that the lengths add up, and looks at nothing that routing and storing do not need; the headers
-are left where they are. Whoever accepts a message with headers still owes them one `decode_table`,
-because RabbitMQ refuses a message whose headers it cannot read.
+`decode_properties` decodes everything. `scan_properties` is for the hot path. It walks the flags once, checks
+that the lengths are consistent, and reads only what routing and storing need. It does not decode the headers.
+A caller that accepts a message with headers must still validate them (`decode_table`), because RabbitMQ
+refuses a message with malformed headers.
 
-A header that cannot be read is answered as RabbitMQ answers it, whose channel process crashes: with
-541 and no explanation. Flag bit 1 means nothing and is let through; bit 0 would announce a second word
-of flags, which no property uses, and is refused.
+Malformed properties get RabbitMQ's reply, whose channel process crashes: 541 without an explanation. Flag bit
+1 has no meaning and is accepted; bit 0 would announce a second word of flags, which no property uses, and is
+refused.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from mirrormq.wire.header_walk import needs_decoding
 
 TRANSIENT: Final = 1
 PERSISTENT: Final = 2
-"""The two delivery modes; no mode at all means transient."""
+"""Delivery modes; a message without a mode is transient."""
 
 NO_HEADERS: Final = -1
-"""`headers_at` of a message without headers."""
+"""Value of `headers_at` for a message without headers."""
 
 Scan = tuple[bool, int, bytes | None, int, bytes | None]
-"""persistent, priority, expiration, headers_at, user_id."""
+"""Tuple of persistent, priority, expiration, headers_at, user_id."""
 
 NOT_PLAIN: Final = -1
-"""Answer of `plain_traits` for a message whose properties need a closer look."""
+"""Result of `plain_traits` for a message whose properties must be decoded."""
 
 DIRECT_REPLY_TO: Final = b"amq.rabbitmq.reply-to"
-"""Beginning of `reply_to` in requests for a direct reply."""
+"""Prefix of `reply_to` in requests for a direct reply."""
 
 _CONTINUATION: Final = 0x0001
 _NEVER_PLAIN: Final = 0x0100 | 0x0010 | _CONTINUATION
-"""Expiration, user id, a second word of flags."""
+"""Flags of expiration, user id and a second word of flags."""
 _FLAGS_AT: Final = 19
 """Octet of content frames at which the property flags start."""
 _LENGTH: Final = struct.Struct(">I")
@@ -45,7 +45,7 @@ _TIMESTAMP: Final = struct.Struct(">Q")
 
 
 class BasicProperties(NamedTuple):
-    """All properties, in the order of their flags; None where the flag is not set."""
+    """Properties in the order of their flags; None if the flag is not set."""
 
     content_type: str | None = None
     content_encoding: str | None = None
@@ -78,7 +78,7 @@ _FLAGS: Final = tuple(
 
 
 def decode_properties(payload: bytes, offset: int) -> BasicProperties:
-    """Read the properties whose flags start at `offset`, up to the payload's end."""
+    """Decode the properties whose flags start at `offset`, up to the payload's end."""
     values: list[object] = []
     try:
         flags = payload[offset] << 8 | payload[offset + 1]
@@ -108,7 +108,7 @@ def _decode_value(payload: bytes, at: int, wire_type: str) -> tuple[object, int]
 
 
 def encode_properties(properties: BasicProperties) -> bytes:
-    """The flags and the values."""
+    """Encode the flags and the values."""
     flags = 0
     parts = []
     for value, (_, wire_type, flag) in zip(properties, _FLAGS, strict=True):
@@ -127,8 +127,8 @@ def _encode_value(value: str | int | Table, wire_type: str) -> bytes:
 
 
 def plain_traits(content: bytes) -> int:
-    """Priority times two, plus one if the message is persistent; NOT_PLAIN if anything else about its
-    properties may concern the broker, or is wrong. Reads content frames and builds nothing."""
+    """Return priority times two, plus one if the message is persistent. Return NOT_PLAIN if other
+    properties may concern the broker, or are malformed. Reads content frames and allocates nothing."""
     flags = content[_FLAGS_AT] << 8 | content[_FLAGS_AT + 1]
     if flags & _NEVER_PLAIN:
         return NOT_PLAIN
@@ -170,9 +170,9 @@ def plain_traits(content: bytes) -> int:
 
 
 def scan_properties(properties: bytes) -> Scan:
-    """What routing and storing need, from the flags on; unrolled because it runs for every message.
+    """Return the properties that routing and storing need; unrolled because it runs for every message.
 
-    Refuses a delivery mode that is not 1 or 2, in RabbitMQ's words.
+    Refuse a delivery mode that is not 1 or 2, with RabbitMQ's text.
     """
     mode, priority, expiration, headers_at, user_id = 1, 0, None, NO_HEADERS, None
     try:
@@ -205,7 +205,7 @@ def scan_properties(properties: bytes) -> Scan:
 
 
 def _scan_rest(properties: bytes, flags: int, at: int) -> tuple[bytes | None, bytes | None, int]:
-    """The properties behind `priority`, which most publishers do not set."""
+    """Scan the properties after `priority`, which most publishers do not set."""
     expiration: bytes | None = None
     user_id: bytes | None = None
     if flags & 0x0400:  # correlation_id

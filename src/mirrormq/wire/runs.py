@@ -1,8 +1,8 @@
-"""Runs of publishes in a buffer, collected without building anything but slices.
+"""Runs of publishes in a buffer, collected by slicing alone.
 
-Each function looks at a buffer in which a complete publish of the simple shape (method frame, header
-frame, at most one body frame) has been found, and collects those that follow it: messages that differ in
-their bodies alone (`like_the_first`), or in anything (`unlike`).
+Each function gets a buffer in which a complete publish of the simple shape (method frame, header frame, at
+most one body frame) was found. It collects the publishes after it: messages that differ in their bodies alone
+(`like_the_first`), or in anything (`unlike`).
 """
 
 from __future__ import annotations
@@ -16,33 +16,34 @@ BASIC_CLASS = 60
 BASIC_PUBLISH = b"\x00\x3c\x00\x28"
 BASIC_ACK = b"\x00\x3c\x00\x50"
 ACK_SIZE = 13
-"""The payload of basic.ack: ids, delivery tag, `multiple`."""
+"""Payload size of basic.ack: ids, delivery tag, `multiple`."""
 _LONG = Struct(">I").unpack_from
 _LONG_LONG = Struct(">Q").unpack_from
 
 _HEAD = Struct(">BHI").unpack_from
 _METHOD = Struct(">BHII").unpack_from
 _METHOD_BYTES = 11
-"""Head of a method frame, class and method id."""
+"""Size of a method frame's head with class and method id."""
 _PUBLISH_ID = 60 << 16 | 40
 _CONTENT = Struct(">BHIIQ").unpack_from
 """Head of a header frame, class and weight, body size."""
 _CLASS_AND_WEIGHT = BASIC_CLASS << 16
 
 MIXED_HEADER_BYTES_MAX = 64 * 1024
-"""Headers of one mixed run. Each may have to be decoded (about 80 ns a byte), and no other client is served
-meanwhile."""
+"""Maximum header bytes of one mixed run. Each header may have to be decoded (about 80 ns per byte), and
+no other client is served meanwhile."""
 
 PUBLISH_BYTES_MAX = 1024
-"""Payload of basic.publish: ids and two names of 255 octets."""
+"""Maximum payload of basic.publish: ids and two names of 255 octets."""
 
 ALIKE_MIN = 4
-"""Messages that differ in their bodies alone, from which on they are worth a run of their own: its set-up
-costs as much as taking three or four of them one by one."""
+"""Minimum number of messages of a run that differ in their bodies alone. The set-up of such a run costs
+as much as handling three or four messages one by one."""
 
 
 def single_acks(buffer: bytes, at: int, most: int) -> list[int]:
-    """The delivery tags of the basic.ack frames of one channel from `at` on, up to one with `multiple`."""
+    """Return the delivery tags of consecutive basic.ack frames of one channel from `at` on, up to one
+    with `multiple`."""
     size = len(buffer)
     front = buffer[at : at + HEAD_SIZE + len(BASIC_ACK)]
     stride, tag_at = ACK_SIZE + FRAME_OVERHEAD, len(front)
@@ -56,8 +57,8 @@ def single_acks(buffer: bytes, at: int, most: int) -> list[int]:
 
 
 def may_be_simple(buffer: bytes, position: int, header_at: int, channel: int) -> bool:
-    """Could a publish of which only the method has come be of the simple shape? If something is wrong
-    already the client is told so at once."""
+    """Return whether a publish of which only the method has arrived may be of the simple shape. False
+    if it is malformed already: the client gets the error at once."""
     exchange_at = position + HEAD_SIZE + 6
     key_at = exchange_at + 1 + buffer[exchange_at] if exchange_at < header_at else header_at
     if channel == 0 or key_at >= header_at or key_at + 1 + buffer[key_at] + 2 != header_at:
@@ -68,7 +69,7 @@ def may_be_simple(buffer: bytes, position: int, header_at: int, channel: int) ->
 
 
 def may_become(buffer: bytes, at: int, kind: int, channel: int) -> bool:
-    """Could what has come of the frame at `at` be of this kind and channel?"""
+    """Return whether the incomplete frame at `at` may be of this kind and channel."""
     return (kind << 16 | channel).to_bytes(3, "big").startswith(buffer[at : at + 3])
 
 
@@ -82,10 +83,11 @@ def like_the_first(
     most: int,
     limit: int,
 ) -> int:
-    """Collect further messages like the one at `first_at`, which ends at `at`; returns where they end.
+    """Collect further messages like the one at `first_at`, which ends at `at`; return the offset of their
+    end.
 
-    Those of the same size start with the very same octets (`prefix`). Of another size, they differ
-    in the two places that tell it: the octets before (`front`) and between (`back`) are the same.
+    Messages of the same size start with the same octets (`prefix`). Messages of another size differ in the
+    two places that contain it: the octets before (`front`) and between (`back`) are the same.
     """
     size = len(buffer)
     startswith, append = buffer.startswith, contents.append
@@ -111,7 +113,7 @@ def like_the_first(
 
 
 def starts_alike(buffer: bytes, first_at: int, header_at: int, body_at: int, at: int) -> bool:
-    """Whether the message at `at` has the method frame and the properties of the one at `first_at`."""
+    """Return whether the message at `at` has the method frame and the properties of the one at `first_at`."""
     size_at = header_at + HEAD_SIZE + 4
     if not buffer.startswith(buffer[first_at:size_at], at):
         return False
@@ -121,8 +123,9 @@ def starts_alike(buffer: bytes, first_at: int, header_at: int, body_at: int, at:
 def unlike(
     buffer: bytes, at: int, channel: int, publishes: list[bytes], contents: list[bytes], most: int, limit: int
 ) -> tuple[int, int]:
-    """Collect further publishes of a channel, whatever their payloads and properties, up to one of another
-    shape or the first of several alike. Returns where they end, and how many octets their headers have."""
+    """Collect further publishes of a channel with any payloads and properties, up to one of another
+    shape or the first of several alike. Return the offset of their end, and the octets of their
+    headers."""
     size = len(buffer)
     header_bytes = alike = 0
     alike_at, last_publish, last_properties = at, publishes[-1], b""

@@ -1,16 +1,14 @@
-"""Cuts the byte stream of one connection into frames, and runs of like publishes into batches.
+"""Scanner: splits the byte stream of one connection into frames, and runs of publishes into batches.
 
-Most of what a busy broker reads is `basic.publish`: a method frame, a header frame, a body frame,
-and publishers repeat themselves. So the scanner looks at a publish as a whole. When method, header
-and the only body frame lie complete in the buffer, it hands over the method payload and the content as
-slices, together with those of the publishes that follow on the same channel (`wire.runs`). Several in a row
-that differ in their bodies alone make a run of their own, which is compared and sliced only.
-Everything that is not of this simple shape
-(bodies in several frames, frames of other channels in between, anything wrong) takes the plain road,
-frame by frame, and the sink puts contents together by itself.
+A busy broker mostly reads `basic.publish`: a method frame, a header frame, a body frame, with much
+repetition. Therefore the scanner handles a publish as a whole. When method, header and the only body frame
+are complete in the buffer, it passes the method payload and the content as slices. The publishes that follow
+on the same channel are passed with it (`wire.runs`). Several consecutive publishes that differ in their
+bodies alone form a run, which is only compared and sliced. Everything else is passed frame by frame, and the
+sink assembles the contents: bodies in several frames, interleaved frames of other channels, malformed frames.
 
-All roads give the same messages, also the one of large bodies (`wire.large`); `tests/wire/test_scanner.py`
-feeds every stream byte by byte, all at once, and out of a buffer that is used again.
+All paths give the same messages, including the path of large bodies (`wire.large_bodies`).
+`tests/wire/test_scanner.py` feeds every stream byte by byte, all at once, and out of a buffer that is reused.
 """
 
 from __future__ import annotations
@@ -40,48 +38,51 @@ from mirrormq.wire.runs import (
 _HEAD = Struct(">BHI").unpack_from
 
 PLAIN, INCOMPLETE = 0, -1
-"""What `_publishes` says instead of a position."""
+"""Results of `_publishes` that are not positions."""
 
 WHOLE_BYTES_MAX = 1024 * 1024
-"""The largest body that is waited for in one piece where the client may send frames of any size."""
+"""Largest body that the scanner collects in one piece if the client may send frames of any size."""
 
 
 REST_PIECES_MAX = 64
-"""Pieces of an incomplete message; a client that sends single octets must not cost an object for each."""
+"""Maximum pieces of an incomplete message; a client that sends single octets must not cost an object
+for each."""
 
 
 REST_SHARE = 4
-"""What is left of a read is kept where it is only if it is more than this part of it, and copied otherwise: a
-client that has begun a frame must not hold the memory of all that it sent before."""
+"""Divisor for the rest of a read: a rest larger than this part of the read is kept in place, a smaller
+one is copied. A client with an incomplete frame must not keep the memory of everything it sent
+before."""
 
 
 class FrameSink(Protocol):
-    """Who takes what the scanner finds."""
+    """Receiver of the scanner's frames and publishes."""
 
     @property
     def held(self) -> bool:
-        """The sink can take no more now; the rest stays in the scanner's buffer."""
+        """Whether the sink cannot take more now; the rest stays in the scanner's buffer."""
 
     def may_publish(self) -> bool:
-        """Asked before each publish; if not, the sink is held and the publish stays in the buffer."""
+        """Return whether a publish may be passed; if not, the sink is held and the publish stays in the
+        buffer."""
 
     def frame(self, kind: int, channel: int, payload: bytes) -> None:
-        """One frame of any kind."""
+        """Handle one frame of any kind."""
 
     def publishes(self, channel: int, publish: bytes, properties: bytes, contents: list[bytes]) -> None:
-        """A run of complete publishes: one method payload, one header, one `frames` a message."""
+        """Handle a run of complete publishes: one method payload, one header, one `frames` per message."""
 
     def acknowledges(self, channel: int, tags: list[int]) -> None:
-        """A run of acknowledgements, each of one delivery."""
+        """Handle a run of acknowledgements, each of one delivery."""
 
     def publishes_mixed(
         self, channel: int, publishes: list[bytes], contents: list[bytes], header_bytes: int
     ) -> None:
-        """Some complete publishes, each with a method payload and `frames` of its own."""
+        """Handle complete publishes, each with its own method payload and `frames`."""
 
 
 class Scanner:
-    """The read side of one connection after the protocol header."""
+    """Read side of one connection after the protocol header."""
 
     __slots__ = (
         "_content_at",
@@ -103,49 +104,50 @@ class Scanner:
         """Largest frame, overhead included, that the peer may send; 0 for no limit."""
         self.max_run = max_run
         self.whole_max = 0
-        """The largest header or body that is taken whole."""
+        """Largest header or body that the scanner passes as a whole."""
         self.publishing = False
-        """Publishes may be handed over whole: the connection is open."""
+        """Whether publishes may be passed as a whole: the connection is open."""
         self.lost = False
-        """A frame was too large: where the next one starts is not known, so nothing more is read."""
+        """Whether a frame was too large: the start of the next one is unknown, so nothing more is read."""
         self.large_bytes = 0
-        """How long the last publish out of a view was, with method and header; 0 if something else came."""
+        """Size of the last publish out of a view, with method and header; 0 if something else arrived."""
         self._rest: list[bytes | memoryview] = []
-        """What is not complete, in the pieces it came in: copied once, together with what completes it."""
+        """Incomplete data in the pieces it arrived in: copied once, together with the data that
+        completes it."""
         self._rest_size = 0
         self._content_at = 0
-        """Where in the rest the content of a publish begins, if the rest is one of the simple shape."""
+        """Offset in the rest of a publish's content, if the rest is a publish of the simple shape."""
         self._needed = 0
-        """How long the rest must become before it is worth looking at; 0 if that is not known."""
+        """Size that the rest must reach before the next scan; 0 if unknown."""
 
     def open(self, frame_max: int, message_max: int) -> None:
-        """The connection is tuned: publishes may be taken whole from now on."""
+        """Apply the tuned limits; publishes may be passed as a whole from now on."""
         self.frame_max = frame_max
         self.whole_max = min((frame_max or WHOLE_BYTES_MAX) - FRAME_OVERHEAD, message_max or WHOLE_BYTES_MAX)
         self.publishing = True
 
     @property
     def buffered_bytes(self) -> int:
-        """How much is waiting for the rest of its frame, or for the sink."""
+        """Bytes that wait for the rest of their frame, or for the sink."""
         return self._rest_size
 
     @property
     def awaited_bytes(self) -> int:
-        """How much is known to be missing of the frame or publish that is not complete."""
+        """Bytes that are known to be missing of the incomplete frame or publish."""
         return max(0, self._needed - self._rest_size)
 
     def whole_messages_bytes(self, most: int) -> int:
-        """How much to read next, at most so much, for it to end where a message does if all are as long as
-        the last one: then nothing has to be put aside and copied once more."""
+        """Return the number of bytes to read next, at most `most`. The read then ends at a message boundary
+        if all messages are as long as the last one. Then no incomplete message has to be copied once more."""
         awaited_bytes, large_bytes = self.awaited_bytes, self.large_bytes
         if not large_bytes or awaited_bytes > most:
             return most
         return (awaited_bytes + (most - awaited_bytes) // large_bytes * large_bytes) or most
 
     def feed(self, data: bytes | memoryview) -> None:
-        """Take what the socket gave and pass on every complete frame.
+        """Take bytes of the socket and pass on every complete frame.
 
-        A view is of memory that will be overwritten; nothing of it is kept.
+        The memory of a view is overwritten later; the scanner keeps nothing of it.
         """
         if self.lost:
             return
@@ -163,13 +165,13 @@ class Scanner:
             self._scan(self._with_rest(data), 0)
 
     def _take_large(self, view: memoryview) -> bytes:
-        """Pass on the large publishes at the front of a view and copy what is left of it."""
+        """Pass on the large publishes at the front of a view, and return a copy of the rest."""
         sink, at = self.sink, 0
         try:
             missing, whole = self.awaited_bytes, self._needed
             if missing <= len(view):
                 self.large_bytes = 0
-                at = missing if self._content_at else 0  # a publish that is refused is gone as well
+                at = missing if self._content_at else 0  # skip a refused publish too
                 if at and self._take_split(view[:missing]):
                     self.large_bytes = whole
                 else:
@@ -187,7 +189,7 @@ class Scanner:
         return bytes(view[at:])
 
     def _complete(self, data: bytes, missing: int) -> None:
-        """The rest and `missing` octets more are worth a look; what follows need not be copied for it."""
+        """Scan the rest with `missing` octets more; the data after them need not be copied for it."""
         view = memoryview(data)
         try:
             if not self._take_split(view[:missing]):
@@ -203,8 +205,8 @@ class Scanner:
             self._scan(data, missing)
 
     def _take_split(self, last: memoryview) -> bool:
-        """Hand over a publish of the simple shape that came in pieces, of which `last` is the last; its
-        content is put together once, where it will stay. False if it must be looked at as a whole."""
+        """Pass on a publish of the simple shape that arrived in pieces, of which `last` is the last.
+        Its content is joined once. Return False if it must be scanned as a whole."""
         at = self._content_at
         if not at or self.sink.held or not self.sink.may_publish():
             return False
@@ -229,7 +231,7 @@ class Scanner:
         self._rest_size += len(data)
 
     def _with_rest(self, data: bytes | memoryview) -> bytes:
-        """All that waits, and this; nothing waits any more."""
+        """Return the rest joined with `data`, and clear the rest."""
         self._rest.append(data)
         joined = b"".join(self._rest)
         self._rest.clear()
@@ -237,7 +239,7 @@ class Scanner:
         return joined
 
     def _scan(self, buffer: bytes, position: int) -> None:
-        """Pass on the frames from `position` on; what is not complete becomes the rest."""
+        """Pass on the frames from `position` on; incomplete data becomes the rest."""
         size = len(buffer)
         sink = self.sink
         self._needed = self._content_at = 0
@@ -286,9 +288,9 @@ class Scanner:
         return unreadable_frame(kind, b"", f"{{frame_too_large,{payload_size},{most}}}")
 
     def _publishes(self, buffer: bytes, position: int, header_at: int, channel: int) -> int:
-        """Take a run of publishes from `position` and say where it ends.
+        """Pass on a run of publishes from `position`, and return the offset of its end.
 
-        PLAIN if the first one is not of the simple shape, INCOMPLETE if it may be but has not all come.
+        Return PLAIN if the first one is not of the simple shape, INCOMPLETE if it may be but is not complete.
         """
         size = len(buffer)
         if size - header_at < HEAD_SIZE + 14:

@@ -1,4 +1,5 @@
-"""The firehose: a copy of every publish and delivery of a traced vhost, on `amq.rabbitmq.trace`."""
+"""Firehose tracer: publishes a copy of every publish and delivery of a traced vhost to
+`amq.rabbitmq.trace`."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ EXCHANGE = "amq.rabbitmq.trace"
 
 
 class Firehose:
-    """Copies messages to the trace exchange."""
+    """Publisher of message copies to the trace exchange."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -28,7 +29,7 @@ class Firehose:
     def published(
         self, channel: Channel, envelope: Envelope, queues: Sequence[QueueInterface], contents: list[bytes]
     ) -> None:
-        """A channel has published."""
+        """Trace messages that a channel has published."""
         if envelope.exchange == EXCHANGE:
             return
         for content in contents:
@@ -37,7 +38,7 @@ class Firehose:
             self._send(channel, f"publish.{envelope.exchange}", headers, content)
 
     def delivered(self, channel: Channel, queue: QueueInterface, messages: Sequence[Message]) -> None:
-        """A channel has received."""
+        """Trace messages that were delivered to a channel."""
         for message in messages:
             if message.envelope.exchange == EXCHANGE:
                 continue

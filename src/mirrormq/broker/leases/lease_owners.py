@@ -44,8 +44,8 @@ class LeaseOwners:
 
 
 def holds_nothing(state: MetadataState, record: records.Queue, name: str, values: RequestValues) -> bool:
-    """Return whether the lease has ended with nothing left to settle. Raise NotFound if messages were
-    left: they are in the queue again, and the client, which has processed them, must be told."""
+    """Return whether the lease has ended with nothing left to settle. Raise NotFound if messages were left:
+    they are in the queue again, and the client must be notified because it has processed them."""
     lease = state.leases.get((record.queue_id, name))
     if lease is not None and not lease.ended:
         return False

@@ -1,7 +1,7 @@
-"""Orphans: what only the losing side of a healed partition had, batch by batch (`cluster.orphans`).
+"""Commands for orphans: batches of messages that only the losing side of a healed partition had.
 
-Every node keeps its own. `list_orphans` shows those of all nodes; the other verbs act on the node they are
-given to (`-n`), because a batch's number is that node's.
+Every node stores its own batches (`cluster.orphan_store`). `list_orphans` shows those of all nodes; the other
+commands act on the node that executes them (`-n`), because batch numbers are per node.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ALL = "all"
 
 
 async def list_orphans(node: NodeShell, request: Request) -> list[dict[str, Any]]:
-    """One row per batch, of all nodes."""
+    """List the batches of all nodes, one row per batch."""
     live, me = node.live, node.settings.name
 
     def own() -> list[dict[str, Any]]:
@@ -50,7 +50,7 @@ async def list_orphans(node: NodeShell, request: Request) -> list[dict[str, Any]
 
 
 def _chosen(orphans: OrphanRestorer, word: str) -> list[OrphanTitle]:
-    """The batches that a word means: a number, or all."""
+    """Return the batches that an argument selects: a number, or `all`."""
     titles = orphans.kept.titles
     if word == ALL:
         return list(titles.values())
@@ -62,7 +62,7 @@ def _chosen(orphans: OrphanRestorer, word: str) -> list[OrphanTitle]:
 
 
 def restore_orphans(node: NodeShell, request: Request) -> str:
-    """Put batches back into their queues, whatever the policy says."""
+    """Republish batches to their queues regardless of the policy."""
     orphans = node.live.orphans
     chosen = _chosen(orphans, request.arguments[0])
     for title in chosen:
@@ -71,7 +71,7 @@ def restore_orphans(node: NodeShell, request: Request) -> str:
 
 
 def delete_orphans(node: NodeShell, request: Request) -> str:
-    """Forget batches for good."""
+    """Delete batches permanently."""
     orphans = node.live.orphans
     chosen = _chosen(orphans, request.arguments[0])
     count = sum(orphans.kept.count(title.number) for title in chosen)
@@ -81,7 +81,7 @@ def delete_orphans(node: NodeShell, request: Request) -> str:
 
 
 async def export_orphans(node: NodeShell, request: Request) -> str:
-    """Write messages to a file, one JSON object per line; they stay where they are."""
+    """Write messages to a file, one JSON object per line; the messages stay in the store."""
     path = Path(request.arguments[0])
     if not path.is_absolute():
         raise ControlError("the file must be given by its whole path: the node writes it", EXIT_USAGE)
@@ -96,7 +96,7 @@ async def export_orphans(node: NodeShell, request: Request) -> str:
 
 @contextmanager
 def _new_file(path: Path) -> Iterator[TextIO]:
-    """What ends halfway leaves no file that looks like all of it."""
+    """Open a new file, and delete it if writing fails: a partial file must not look complete."""
     file = path.open("x")
     try:
         with file:
@@ -107,7 +107,8 @@ def _new_file(path: Path) -> Iterator[TextIO]:
 
 
 async def _write(node: NodeShell, number: int, file: TextIO) -> int:
-    """One batch, a few messages at a time: others are heard meanwhile, and the batch itself may go."""
+    """Write one batch, a few messages at a time. The node serves other requests meanwhile, and the
+    batch may be deleted."""
     count = after = 0
     while messages := _behind(node.live.orphans, number, after):
         after = messages[-1].sequence

@@ -1,4 +1,4 @@
-"""Queues of all nodes: what is in them, their rings, declaring, emptying, deleting, getting messages."""
+"""Queues of all nodes in the HTTP API: state, rings, declare, purge, delete, get messages."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from mirrormq.queues.queue import Queue
 
 GET_BYTES_MAX = 64 * 1024 * 1024
-"""Bodies in one answer to a get; what is beyond stays in the queue."""
+"""Bytes of bodies in one reply to a get; messages beyond stay in the queue."""
 
 EVERYTHING = 2**31
-"""Messages of one get, if its count is below nought."""
+"""Number of messages of one get if its count is negative."""
 
 ACTIONS = {"sync": "sync_queue", "cancel_sync": "cancel_sync_queue"}
 NOT_LISTED = ("disk_reads", "disk_writes")
@@ -48,7 +48,7 @@ ACK_MODES = ("ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "re
 
 
 def row(call: ApiRequest, record: records.Queue) -> dict[str, Any]:
-    """A queue in a list, as this node knows it."""
+    """Return a queue's row in a list, as this node knows it."""
     effective = call.node.broker.policies.effective(record.vhost, record.name, "queues")
     queue = _local(call, record)
     return {
@@ -71,7 +71,7 @@ def row(call: ApiRequest, record: records.Queue) -> dict[str, Any]:
 
 
 def is_here(call: ApiRequest, record: records.Queue) -> bool:
-    """Is this node its master?"""
+    """Return whether this node is the queue's master."""
     return _local(call, record) is not None
 
 
@@ -81,7 +81,8 @@ def _local(call: ApiRequest, record: records.Queue) -> Queue | None:
 
 
 def _mirrors(call: ApiRequest, record: records.Queue) -> dict[str, Any]:
-    """RabbitMQ shows nothing for a queue that no policy mirrors, and lists for any other."""
+    """Return the mirror fields. RabbitMQ shows none for a queue that no policy mirrors, and lists for
+    any other."""
     if not is_mirrored(call.node.broker, record):
         return {"recoverable_slaves": None}
     view = record.ring
@@ -95,7 +96,7 @@ def _mirrors(call: ApiRequest, record: records.Queue) -> dict[str, Any]:
 
 
 def _remote_state(call: ApiRequest, record: records.Queue) -> str:
-    """What can be said without its master."""
+    """Return the state of a queue as far as it is known without its master."""
     runs = not record.waits_for and record.ring.master in call.node.cluster.running
     return "running" if runs and record.ring.master != call.me else "down"
 
@@ -123,13 +124,13 @@ def _state(call: ApiRequest, queue: Queue) -> dict[str, Any]:
 
 
 def _facts(call: ApiRequest, queue: Queue) -> dict[str, Any]:
-    """What RabbitMQ's queues tell of themselves, but for what its lists of queues leave out."""
+    """Return the details that RabbitMQ shows for queues, without those that it leaves out in lists."""
     facts = queue_facts(queue, call.node.broker.clock.now_ms)
     return {name: fact for name, fact in facts.items() if name not in NOT_LISTED}
 
 
 def short_row(call: ApiRequest, whole: dict[str, Any]) -> dict[str, Any]:
-    """A queue in a list without statistics."""
+    """Return a queue's row in a list without statistics."""
     names = ["arguments", "auto_delete", "durable", "exclusive", "name", "node", "type", "vhost"]
     if call.flag("enable_queue_totals"):
         names += ["messages", "messages_ready", "messages_unacknowledged", "state"]
@@ -138,7 +139,7 @@ def short_row(call: ApiRequest, whole: dict[str, Any]) -> dict[str, Any]:
 
 
 def list_queues(call: ApiRequest) -> ListReply:
-    """Each queue as its master shows it."""
+    """List queues, each as its master shows it."""
     state, short = call.state, call.flag("disable_stats")
     told: dict[records.QueueKey, dict[str, Any]] = {}
 
@@ -159,7 +160,7 @@ def list_queues(call: ApiRequest) -> ListReply:
 async def _ask_masters(
     call: ApiRequest, some: Sequence[records.Queue], **question: Any
 ) -> list[dict[str, Any]]:
-    """The rows of those queues that other nodes are master of."""
+    """Return the rows of those queues whose master is another node."""
     wanted: dict[str, list[Any]] = {}
     for record in some:
         if record.ring.master != call.me and not record.waits_for:
@@ -178,7 +179,7 @@ async def show(call: ApiRequest) -> dict[str, Any]:
 
 
 def details(call: ApiRequest, record: records.Queue) -> dict[str, Any]:
-    """One queue, as this node knows it."""
+    """Return one queue in detail, as this node knows it."""
     queue = _local(call, record)
     owner: Connection | None = None if queue is None else queue.owner  # type: ignore[assignment]
     return {
@@ -196,7 +197,7 @@ def _record(call: ApiRequest) -> records.Queue:
 
 
 async def declare(call: ApiRequest) -> EmptyReply:
-    """Here, or on the node that the body names."""
+    """Declare a queue on this node, or on the node that the body names."""
     body = call.body()
     node = body.get("node", call.me)
     existed = (call.vhost, call.name) in call.state.queues
@@ -244,14 +245,15 @@ async def purge(call: ApiRequest) -> EmptyReply:
 
 
 def bindings(call: ApiRequest) -> ListReply:
-    """RabbitMQ shows the default binding even of a queue that is not there."""
+    """List the bindings of a queue. As in RabbitMQ, the default binding is shown even if the queue does
+    not exist."""
     found = call.state.bindings_to(call.vhost, "queue", call.name).values()
     items = [object_json.default_binding(call.vhost, call.name), *sorted(found, key=lambda each: each.key)]
     return ListReply(items, object_json.binding)
 
 
 async def act(call: ApiRequest) -> EmptyReply:
-    """Of a queue without mirrors all are in step: there is nothing to do, and that is no mistake."""
+    """Start or cancel a synchronisation. For a queue without mirrors this is a successful no-op."""
     body = call.body("action")
     if (call.vhost, call.name) not in call.state.queues:
         raise not_found()
@@ -267,7 +269,7 @@ async def act(call: ApiRequest) -> EmptyReply:
 
 
 async def move(call: ApiRequest) -> EmptyReply:
-    """Make the synchronised mirror on a node the master."""
+    """Promote the synchronised mirror on a node to master."""
     node = call.body("node")["node"]
     _record(call)
     await call.node.carry_out(Request("move_master", [call.name, str(node)], {"vhost": call.vhost}))
