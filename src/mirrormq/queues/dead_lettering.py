@@ -35,7 +35,7 @@ class DeadLettering:
 
     def _drop_surplus(self: Queue) -> None:  # type: ignore[misc]
         dropped: list[Message] = []
-        if self.kept.awaiting:
+        if self.kept.awaiting:  # a client may hold any ready message
             return
         while self.backing.ready_count and self._is_over():
             dropped += self.backing.fetch(1)

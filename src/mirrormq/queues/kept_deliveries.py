@@ -138,6 +138,7 @@ class KeptDeliveries:
                 mirrored.tell_gated(True)
                 self.published(mirrored.next_sequence - 1)
         elif self.gated and self._ungate_after is None:
+            # The gate stays until every mirror knows: one that is promoted before would trust it wrongly.
             mirrored.tell_gated(False)
             self._ungate_after = mirrored.last_number
 
@@ -270,6 +271,7 @@ class KeptDeliveries:
 
     def _report_settlements(self, received: int) -> None:
         mirrored = self._queue.mirrored
+        # `last_number` covers the settlements only after the backing queue has sent its collected operations.
         if self._settled and mirrored is not None and not mirrored.has_untold:
             self._told += [(mirrored.last_number, *settled) for settled in self._settled]
             self._settled = []

@@ -443,7 +443,7 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
         return messages
 
     def claims_known(self) -> None:
-        """Resume deliveries after every node has stated its claim."""
+        """Resume deliveries after all claims are stated or dropped."""
         if self.settings.limited and not self.settings.rejects_publishes:
             self._drop_surplus()
         self._host.wake(self)

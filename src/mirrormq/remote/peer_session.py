@@ -265,7 +265,7 @@ class PeerSession:
 
     def _give(self, question: int, message: Message | None, left: int) -> bool:
         run, size_bytes = None, 0
-        if self._ended:  # the epoch ended while the get waited for the ring
+        if self._ended:  # the session ended while the get waited for the ring
             return False
         if message is not None:
             (run,) = pack_deliveries([message])

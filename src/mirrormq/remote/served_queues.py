@@ -38,6 +38,7 @@ class ServedQueues:
         """Serve the queue as its master, and process stashed items of this epoch."""
         before = self._served.get(queue_id)
         served = self._served[queue_id] = ServedQueue(queue, queue_id, epoch)
+        # A new epoch of the same master: its queue object stays, so the deliveries of old sessions must move.
         if before is not None and before.queue is queue:
             for stream, client in before.clients.items():
                 if queue.settings.redeliver_lost:
