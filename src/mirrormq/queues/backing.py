@@ -1,27 +1,27 @@
-"""The seam between a queue and whoever keeps its messages.
+"""Interface between a queue and the store of its messages (RabbitMQ: `rabbit_backing_queue`).
 
-A queue decides *who* gets a message; a BackingQueue keeps the messages themselves, in memory, on
-disk, in several priorities, or on several nodes at once (a mirrored queue is a BackingQueue that
-wraps another and tells its mirrors what it does). Whoever implements this owes the queue:
+A queue decides which consumer gets a message. A BackingQueue holds the messages themselves: in memory, on
+disk, in several priorities, or on several nodes. (The backing queue of a mirrored queue wraps another one and
+replicates each operation to the mirrors.) Every implementation guarantees:
 
-1.  Order. `fetch` gives ready messages in the order of publishing (within a priority). `requeue`
-    puts each message back where it was, however often and in whatever order it is called.
-2.  One owner. A message is ready, or unacknowledged (fetched), or gone. Every fetched message
-    comes back exactly once, by `acknowledge` or by `requeue`.
+1.  Order. `fetch` returns ready messages in the order of publishing (within a priority). `requeue`
+    returns each message to its original position, in any order and number of calls.
+2.  One owner. A message is ready, or unacknowledged (fetched), or gone. The queue returns every fetched
+    message exactly once, by `acknowledge` or by `requeue`.
 3.  Sequence. `publish` numbers each message: 1, 2, 3 … per queue, never reused, also not after
     a restart. The number stays with the message through requeue and restart.
 4.  Memory. A backlog of any length costs a bounded amount of memory plus a few bytes a message.
-    A message's `frames` are present when `fetch` hands it out; after `sent` they may be empty, until
-    `load_contents` or `requeue`.
-5.  Durability. In a durable queue a persistent message is in the journal's next flush; one that
-    was acknowledged before a crash may come back after it, one that was flushed never vanishes.
+    A message's `frames` are present when `fetch` returns it. They may be empty after `release_contents`,
+    until `load_contents` or `requeue`.
+5.  Durability. In a durable queue a persistent message is in the journal's next flush. A message that
+    was acknowledged before a crash may return after it; a message that was flushed never vanishes.
 6.  Counting. `ready_count`, `ready_bytes`, `unacked_count` and `unacked_bytes` are exact at any
     time; bytes are body bytes.
-7.  Lending. Messages that are lent are unacknowledged, but nobody has them as objects: they are known
-    by number, their contents are in the store, and they cost a few bytes for each stretch of
-    numbers. Each comes back exactly once, by `settle` or by `give_back`.
+7.  Leases. Leased messages are unacknowledged, but exist as sequences only, not as objects. Their
+    contents are in the store, and they cost a few bytes for each span of sequences. Each is returned
+    exactly once, by `settle` or by `return_leased`.
 
-`tests/queues/test_backing_battery.py` holds every implementation to this list.
+`tests/queues/test_backing_battery.py` checks this list for every implementation.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from mirrormq.queues.message import Message
 from mirrormq.ranges.spans import Span
 
 ANY_BYTES = 1 << 63
-"""No limit on the bytes of a fetch."""
+"""Byte limit of a fetch without a limit."""
 
 ANY_SEQUENCE = 1 << 64
-"""No limit on the sequences of a fetch."""
+"""Sequence limit of a fetch without a limit."""
 
 
 class BackingQueue(Protocol):
-    """Keeps one queue's messages. Duties: the module's text."""
+    """Store of one queue's messages. The module docstring lists its guarantees."""
 
     next_sequence: int
     lazy: bool
@@ -57,197 +57,201 @@ class BackingQueue(Protocol):
     def unacked_bytes(self) -> int: ...
 
     def publish(self, messages: Sequence[Message]) -> None:
-        """Append at the tail; sets each message's sequence (and position, if it is stored)."""
+        """Append messages at the tail; sets each message's sequence (and position, if it is stored)."""
 
     def fetch(self, limit: int, limit_bytes: int = ANY_BYTES, up_to: int = ANY_SEQUENCE) -> list[Message]:
-        """Take up to `limit` messages from the head; they are unacknowledged now. Their bodies are not
-        more than `limit_bytes` together, unless it is a single message; none only if none is ready, or
-        the next one has a sequence above `up_to`."""
+        """Take up to `limit` messages from the head and count them as unacknowledged. Their bodies together
+        have at most `limit_bytes`, except for a single larger message. The result is empty only if no message
+        is ready, or if the next sequence is above `up_to`."""
 
     def peek(self) -> Message | None:
-        """The message that `fetch` would give next, left where it is."""
+        """Return the message that `fetch` would return next, and leave it ready."""
 
     def take_expired(self, now_ms: int, limit: int) -> list[Message]:
-        """Like `fetch`, but takes what has expired at the head, and only that."""
+        """Take up to `limit` expired messages from the head, as `fetch` does; stop at the first unexpired
+        one."""
 
     def next_expiry(self) -> int:
-        """When the head will expire, NEVER if it will not."""
+        """Return the time when the head expires, or NEVER."""
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
-        """Fetched messages are done with."""
+        """Remove fetched messages for good."""
 
     def delivered(self, sequence: int) -> None:
-        """Messages up to `sequence` have been with a consumer: so they say after a restart."""
+        """Record that consumers have had messages up to `sequence`; after a restart these are redelivered."""
 
     def release_contents(self, messages: Sequence[Message]) -> None:
-        """Consumers have these fetched messages, so their contents need not be in memory."""
+        """Allow the contents of these fetched messages to leave memory, because consumers have them."""
 
     def load_contents(self, messages: Sequence[Message]) -> list[Message]:
-        """The same fetched messages with their contents, less those that the disk has damaged."""
+        """Return these fetched messages with their contents, without those that are damaged on disk."""
 
     def requeue(self, messages: Sequence[Message]) -> None:
-        """Fetched messages return to their places, marked redelivered."""
+        """Return fetched messages to their positions, marked as redelivered."""
 
     def lease_out(self, limit: int, limit_bytes: int = ANY_BYTES, *, single: bool = True) -> list[Span]:
-        """Like `fetch`, but they stay where they are and are known by number from now on. It may be
-        fewer than there are; none only if none is ready or, without `single`, the next one is too large."""
+        """Lease up to `limit` messages from the head, by sequence; their contents stay in the store. The
+        result may have fewer than are ready. It is empty only if no message is ready or, without `single`,
+        the next one is too large."""
 
     def lease_exact(self, spans: Sequence[Span]) -> list[Span]:
-        """Lend exactly these, those of them that are ready; says which that were."""
+        """Lease those of these sequences that are ready; returns them."""
 
     def reclaim(self, spans: Sequence[Span]) -> list[Message]:
-        """Fetch exactly these, those of them that are ready, wherever in the queue they are."""
+        """Fetch those of these sequences that are ready, at any position of the queue."""
 
     def settle(self, spans: Sequence[Span]) -> int:
-        """Lent messages are done with; says how many there were."""
+        """Remove leased messages for good; returns their number."""
 
     def return_leased(self, spans: Sequence[Span]) -> int:
-        """Lent messages return to their places, marked redelivered; says how many there were."""
+        """Return leased messages to their positions, marked as redelivered; returns their number."""
 
     def peek_unstored(self, first: int, end: int, limit: int) -> list[Message]:
-        """The first `limit` ready messages with numbers in [first, end) that are in memory only, left where
-        they are, ascending."""
+        """Return the first `limit` ready messages in [first, end) that are in memory only, ascending, and
+        leave them ready."""
 
     def purge(self) -> int:
-        """Drop every ready message; says how many there were."""
+        """Drop every ready message; returns their number."""
 
     def erase(self) -> None:
-        """The queue is deleted: everything goes, unacknowledged messages too."""
+        """Delete everything, including unacknowledged messages, because the queue is deleted."""
 
     @property
     def damaged_count(self) -> int:
-        """Stored messages that were found damaged: they are neither ready nor gone."""
+        """Number of stored messages that are damaged. They are neither ready nor gone."""
 
     def readmit(self, sequences: Sequence[int]) -> int:
-        """Make messages ready that were damaged and have been rewritten; gives how many there were."""
+        """Make damaged messages ready that have been rewritten; returns their number."""
 
     def forget_producers(self, producers: list[str]) -> None:
-        """Of these nothing need be remembered any more."""
+        """Forget the publish numbers of these producers."""
 
     def occupancy(self) -> MemoryUse:
-        """How much of it is in memory, and how much on disk."""
+        """Return the numbers and bytes of messages in memory and on disk."""
 
     def unstored(self) -> list[Message]:
-        """The ready messages that are in memory only; the journal has the others."""
+        """Return the ready messages that are in memory only; the journal has the others."""
 
     def forget_all(self) -> None:
-        """This keeper is done with: it counts nothing any more, and leaves the journal as it is."""
+        """Release all memory and reset all counts, and leave the journal as it is."""
 
 
 class MirroredBacking(BackingQueue, Protocol):
-    """A keeper that tells mirrors what it does, and numbers what it tells them."""
+    """Backing queue that replicates its operations to mirrors and numbers them."""
 
     last_number: int
-    """The last operation that it has told of."""
+    """Number of the last operation that it sent to the ring."""
 
     @property
     def behind(self) -> bool:
-        """Are the mirrors so far behind that publishers must wait?"""
+        """Mirrors lag so far behind that publishers must wait."""
 
     def publish_from(self, messages: Sequence[Message], producer: str, first_number: int) -> None:
-        """`publish`, of messages that a node has numbered."""
+        """Append messages that node `producer` has numbered from `first_number` on."""
 
     delivered_by: dict[str, int]
-    """Up to where clients of each node have had messages (`queues.kept_deliveries`)."""
+    """Highest sequence that clients of each node have had (`queues.kept_deliveries`)."""
 
     @property
     def has_untold(self) -> bool:
-        """Has something been done that mirrors have not been told yet?"""
+        """Operations exist that have not been sent to the ring."""
 
     def delivered_to(self, holder: str, sequence: int) -> None:
-        """Clients of a node have had messages up to `sequence`."""
+        """Record that clients of node `holder` have had messages up to `sequence`."""
 
     def tell_gated(self, on: bool) -> None:
-        """From now on, or no longer, deliveries wait for the ring."""
+        """Replicate whether deliveries wait for the ring from now on."""
 
     def flush_operations(self) -> None:
-        """Tell what is told once per turn."""
+        """Send the operations that are collected until the end of a turn."""
 
     def mark_dirty(self) -> None:
-        """Have the ring looked at in this turn: somebody waits to hear how far it is."""
+        """Have the replica manager visit the ring in this turn, because a confirm waits for its progress."""
 
 
 class QueueStore(Protocol):
-    """One queue's share of the node's journal: what a BackingQueue writes to and pages from.
+    """One queue's share of the node's journal. A BackingQueue writes messages to it and pages them in.
 
-    Writes are buffered until the journal's flush. `load` also finds what is still buffered.
+    Writes are buffered until the journal's flush. `load` also finds buffered messages.
     """
 
     @property
     def live_count(self) -> int:
-        """Messages stored and not forgotten."""
+        """Number of messages that are stored and not forgotten."""
 
     @property
     def live_bytes(self) -> int:
-        """Their body bytes."""
+        """Body bytes of the messages that are stored and not forgotten."""
 
     @property
     def durable_count(self) -> int:
-        """Of those, how many recovery would find."""
+        """Number of stored messages that recovery would find."""
 
     @property
     def durable_bytes(self) -> int:
-        """Their body bytes."""
+        """Body bytes of the stored messages that recovery would find."""
 
     def append(self, messages: Sequence[Message], *, durable: bool) -> None:
-        """Write messages; sets `position`. Not durable: paged out only, forgotten by recovery."""
+        """Write messages; sets `position`. Messages that are not `durable` are paged out only: recovery
+        forgets them."""
 
     def append_one(self, message: Message) -> None:
-        """Write one durable message whose number is higher than any before; sets `position`."""
+        """Write one durable message with a sequence above all earlier ones; sets `position`."""
 
     def append_contents(
         self, first: int, publish: bytes, contents: Sequence[bytes], expires_at: int, *, durable: bool
     ) -> None:
-        """Write messages that share a publish payload, numbered `first`, `first + 1` …"""
+        """Write messages that share a publish payload, with sequences `first`, `first + 1` …"""
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
-        """Messages with a position are no longer needed."""
+        """Remove messages that have a position."""
 
     def acknowledge_one(self, sequence: int) -> None:
-        """A message with a position is no longer needed."""
+        """Remove one message that has a position."""
 
     def forget_ranges(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """The same for ascending (first, count) ranges; numbers that are not stored may be among them."""
+        """Remove the stored messages of ascending (first, count) spans; a span may include sequences that are
+        not stored."""
 
     def has(self, sequence: int) -> bool:
-        """Is this message stored?"""
+        """Return whether this message is stored."""
 
     def size_of(self, sequence: int) -> int:
-        """The body size of a stored message."""
+        """Return the body size of a stored message."""
 
     def between(self, first: int, end: int, limit: int) -> list[int]:
-        """The lowest `limit` stored numbers in [first, end), ascending."""
+        """Return the lowest `limit` stored sequences in [first, end), ascending."""
 
     def run_bytes(self, first: int, count: int) -> int:
-        """The body bytes of what is stored of consecutive numbers."""
+        """Return the body bytes of the stored messages of one span."""
 
     def masks(self) -> Iterable[tuple[int, int]]:
-        """Which numbers are stored, as (first number, bits from there on, the lowest first), at most 256
-        in each and none across a multiple of 256."""
+        """Yield the stored sequences as (first sequence, bits from there on, the lowest first). A mask has at
+        most 256 bits and does not cross a multiple of 256."""
 
     def forget(self, sequences: Sequence[int]) -> None:
-        """Like `acknowledge`, for messages that are known by sequence only (paged out)."""
+        """Remove messages that are known by sequence only (paged out)."""
 
     def load(self, sequences: Sequence[int]) -> list[Message]:
-        """Read messages back, in the order asked for; raises DamageError for a bad record."""
+        """Read messages back, in the order of `sequences`; raises DamageError for a bad record."""
 
     def producer_ids(self) -> dict[str, int]:
-        """The highest publish id of each producer, as far as it was written down (`queues.producers`)."""
+        """Return the highest stored publish id of each producer (`queues.publish_ids`)."""
 
     def record_producer_id(self, highest: Mapping[str, int], mark: int) -> None:
-        """Producers have come so far with the messages below `mark`: write that down with them."""
+        """Store the highest publish id of producers together with the messages below `mark`."""
 
     def forget_producers(self, names: Iterable[str]) -> None:
         """Forget the highest publish ids of these producers."""
 
     def replace_producer_ids(self, highest: Mapping[str, int], mark: int) -> None:
-        """So it is, whatever was written down before."""
+        """Replace the stored highest publish id of every producer."""
 
     def reserve(self, next_sequence: int) -> None:
-        """Numbers below this are used, also by messages that were never stored."""
+        """Record that sequences below this one are used, also by messages that were never stored."""
 
     def delivered(self, sequence: int) -> None:
-        """Everything up to `sequence` has been handed to a consumer at least once."""
+        """Record that consumers have had every message up to `sequence`."""
 
     def erase(self) -> None:
         """Forget everything about this queue."""

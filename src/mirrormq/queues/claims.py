@@ -1,7 +1,7 @@
 """Claims: deliveries that clients of a surviving node hold when a queue gets another master.
 
-With `ha-redeliver: lost` a failover takes nothing away from a client whose node lives. Each node states its
-claim to the new master, which withholds exactly those messages from delivery.
+With `ha-redeliver: lost`, a client whose node survives a failover keeps its deliveries. Each node states its
+claim to the new master, and the new master withholds exactly the claimed messages from delivery.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ Settlement = Literal["acknowledge", "requeue", "reject"]
 
 
 class Claim(NamedTuple):
-    """Sequences of one queue that one node answers for."""
+    """Sequences of one queue that one node claims."""
 
     held: tuple[int, ...] = ()
-    """Unacknowledged, with clients of the node."""
+    """Sequences that clients of the node hold unacknowledged."""
     acknowledged: tuple[int, ...] = ()
-    """Acknowledged, and the ring is not known to have that."""
+    """Sequences that clients have acknowledged; the ring may lack the acknowledgement."""
     requeued: tuple[int, ...] = ()
-    """The same for those that clients gave back, or lose because they asked to be cancelled …"""
+    """Sequences that clients requeued, or lose because a failover cancels them; the ring may lack the
+    requeue."""
     rejected: tuple[int, ...] = ()
-    """… and for those that they rejected."""
+    """Sequences that clients rejected; the ring may lack the rejection."""
 
     @property
     def sequences(self) -> list[int]:
-        """All of them, ascending."""
+        """All sequences of the claim, ascending."""
         return sorted({*self.held, *self.acknowledged, *self.requeued, *self.rejected})
 
 
@@ -37,5 +38,5 @@ NOTHING = Claim()
 
 
 def spans_of(sequences: Iterable[int]) -> list[Span]:
-    """Sequences as ascending stretches."""
+    """Return sequences as ascending spans."""
     return joined([(sequence, 1) for sequence in sorted(sequences)])

@@ -1,7 +1,7 @@
-"""The part of a Queue that lets messages go which nobody has consumed: rejected, surplus, expired.
+"""Removal of unconsumed messages from a queue: rejected, over the length limit, or expired.
 
-Where there is a dead-letter exchange they stay, as if a consumer had them, until they are safe where that
-sends them. Whoever dies meanwhile, the message is then in one of the queues, or in both.
+A queue with a dead-letter exchange keeps a dead letter as unacknowledged until every target queue has
+confirmed it. If a node fails in between, the message is in one of the queues, or in both.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class DeadLettering:
-    """What a Queue does with messages that are not wanted here any more."""
+    """Rejection, length limits and dead-lettering of Queue (mixin)."""
 
     dying = 0
-    """Dead letters that are under way and still kept here."""
+    """Number of dead letters that are published and not yet confirmed; the queue still holds them."""
 
     def reject(self: Queue, messages: Sequence[Message]) -> None:  # type: ignore[misc]
-        """Consumers do not want these, and they are not to come back."""
+        """Discard messages that consumers rejected without requeue."""
         if self.deleted:
             self.kept.forward("reject", messages)
         else:
@@ -35,7 +35,7 @@ class DeadLettering:
 
     def _drop_surplus(self: Queue) -> None:  # type: ignore[misc]
         dropped: list[Message] = []
-        if self.kept.awaiting:
+        if self.kept.awaiting:  # a client may hold any ready message
             return
         while self.backing.ready_count and self._is_over():
             dropped += self.backing.fetch(1)
@@ -43,7 +43,7 @@ class DeadLettering:
             self.discard(dropped, "maxlen")
 
     def discard(self: Queue, messages: Sequence[Message], reason: str) -> None:  # type: ignore[misc]
-        """Fetched messages leave the queue, to the dead-letter exchange if there is one."""
+        """Remove fetched messages from the queue; send them to the dead-letter exchange, if there is one."""
         crowded = reason != "expired" and self.dying >= limits.DEAD_LETTERS_UNDER_WAY_MAX
         if self.settings.dead_letter_exchange is None or crowded:
             self.backing.acknowledge(messages)
@@ -55,7 +55,7 @@ class DeadLettering:
         self._host.dead_letter(self, whole, reason, self._dead_letter_confirmed)
 
     def _dead_letter_confirmed(self: Queue, messages: Sequence[Message]) -> None:  # type: ignore[misc]
-        """These are safe elsewhere."""
+        """Remove dead letters that every target queue has confirmed."""
         before = self.dying
         self.dying -= len(messages)
         if self.deleted:

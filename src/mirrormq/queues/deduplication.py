@@ -43,7 +43,7 @@ class Deduplication:
         origin: PublishOrigin | None,
     ) -> None:
         """Confirm repeated messages as soon as the stored ones are safe. If clients of this node wait,
-        keep the messages, so that the next master can be asked again."""
+        keep the messages, so that they can be published to the next master again."""
         if publisher is None:
             return
         if self.mirrored is not None and origin is None:

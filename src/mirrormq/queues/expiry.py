@@ -1,4 +1,4 @@
-"""What time does to a queue: its messages expire, and a queue that nobody uses is deleted."""
+"""Expiry of a queue's messages (`message-ttl`) and of an unused queue (`expires`)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class ExpiryTimer:
-    """The timers of one queue."""
+    """Expiry timers of one queue."""
 
     def __init__(self, queue: Queue, host: QueueHost) -> None:
         self._queue = queue
         self._host = host
         self._clock = host.clock
         self.expiring = queue.settings.message_ttl_ms is not None or queue.backing.ready_count > 0
-        """Might any message expire?"""
+        """Messages of the queue may expire."""
         self._expiry_due = NEVER
         self._idle_due = NEVER
         self.last_used_ms = self._clock.now_ms
@@ -28,7 +28,7 @@ class ExpiryTimer:
     # -- messages -------------------------------------------------------------------------------
 
     def begin(self, messages: list[Message], ttl_ms: int | None) -> None:
-        """Give messages that are about to be published their last moment."""
+        """Set the expiry time of messages that are about to be published."""
         own = messages[0].envelope.expiration_ms
         lifetime = min(value for value in (ttl_ms, own) if value is not None)
         for message in messages:
@@ -38,8 +38,8 @@ class ExpiryTimer:
         self.expiring = True
 
     def expire(self) -> None:
-        """Drop what has expired at the head, a part of it at a time, and look again when the next one will
-        have. If too many dead letters are under way, the queue calls again when they have arrived."""
+        """Discard a batch of expired messages at the head, and set a timer for the next one. If too many dead
+        letters are unconfirmed, the queue calls again after their confirms."""
         if self._queue.dying >= limits.DEAD_LETTERS_UNDER_WAY_MAX or self._queue.kept.awaiting:
             return
         backing = self._queue.backing
@@ -57,7 +57,8 @@ class ExpiryTimer:
             self.expire()
 
     def without_expired(self, messages: list[Message]) -> list[Message]:
-        """What expired behind a head that had not: it would have been dropped when it came to the head."""
+        """Discard fetched messages that expired behind an unexpired head, and return the others. Each would
+        have been discarded on reaching the head."""
         now = self._clock.now_ms
         expired = [message for message in messages if NEVER < message.expires_at <= now]
         if not expired:
@@ -65,14 +66,14 @@ class ExpiryTimer:
         self._queue.discard(expired, "expired")
         return [message for message in messages if not NEVER < message.expires_at <= now]
 
-    # -- the queue ------------------------------------------------------------------------------
+    # -- unused queue ---------------------------------------------------------------------------
 
     def touch(self) -> None:
-        """The queue is in use."""
+        """Reset the idle time of the queue."""
         self.last_used_ms = self._clock.now_ms
 
     def watch_idleness(self) -> None:
-        """`expires`: delete the queue when nobody has used it for that long."""
+        """Delete the queue when it has been unused for the time of `expires`; otherwise set a timer."""
         queue = self._queue
         expires = queue.settings.expires_ms
         if expires is None or queue.deleted:

@@ -1,22 +1,24 @@
-"""Deliveries that outlive a master: the part of a queue with `ha-redeliver: lost` that survivors rely on.
+"""Deliveries that survive a failover (`ha-redeliver: lost`): gate, claims, settlements and marks of a queue.
 
-A consumer on a surviving node keeps what it holds when the queue's master dies. Four things make that safe:
+A consumer on a surviving node keeps its deliveries when the queue's master fails. Four parts make that safe:
 
-1.  The gate. A message is delivered when every synchronised mirror has received it. Otherwise it may vanish
-    with the master and be published again to the next one, under another sequence: a consumer that holds it
-    would get it twice.
+1.  Gate. The master delivers a message when every synchronised mirror has received it. Otherwise the message
+    may vanish with the master and be published to the next one under another sequence. A consumer that
+    holds it would get it twice.
 2.  Claims. Every node states to the new master which sequences its clients hold (`queues.claims`). Until
-    each living node has spoken, nothing is delivered, expired, dropped or purged: any ready message may be
-    in somebody's hands. A node that is lost has no claim; one that stays silent for `CLAIMS_WAIT_MS` loses
-    it, and what it may have held says `redelivered`.
-3.  Settlements. A node keeps what its clients have settled until the ring has it. `after_settling` tells it.
-4.  Marks. Mirrors know for each node up to where its clients have had messages. After a failover the marks
-    of lost nodes say which messages are redelivered; a living node states its own, because a message that
-    it did not claim comes behind younger ones. The empty name stands for all that was given back.
+    each running node has done so, the master delivers, expires, drops and purges nothing: a client may hold
+    any ready message. A lost node has no claim. A node that states none within `CLAIMS_WAIT_MS` loses it,
+    and messages that its clients may have held are redelivered.
+3.  Settlements. A node retains the settlements of its clients until the ring has them. `after_settling`
+    notifies the node.
+4.  Marks. Mirrors know for each node the highest sequence that its clients have had. After a failover the
+    marks of lost nodes determine which messages are redelivered. A running node states its own mark, because
+    a message that it did not claim is delivered after younger ones. The empty holder name stands for all
+    messages that clients returned.
 
-While the gate is on, every mirror knows it (`Gated` goes round the ring before the first message that waits,
-and after the last one that did). So a synchronised mirror that becomes master has everything that was
-delivered, and a publish that it does not know has been with no consumer.
+While the gate is on, every mirror knows it: `Gated` travels round the ring before the first message that
+waits, and after the last one. A synchronised mirror that is promoted therefore has every delivered message,
+and no consumer has had a publish that it does not know.
 """
 
 from __future__ import annotations
@@ -36,37 +38,37 @@ if TYPE_CHECKING:
     from mirrormq.queues.queue import Queue
 
 CLAIMS_WAIT_MS = 10_000
-"""How long a new master waits for the claims of nodes that are not known to be lost. A node that lives states
-its claim within moments; the failure detector gives up one that cannot be reached within half of this."""
+"""Time that a new master waits for the claims of nodes that are not known to be lost. A running node states
+its claim within moments; the failure detector declares an unreachable one lost within half of this time."""
 
 GIVEN_BACK = ""
-"""Holder of what was requeued or rejected, or delivered before the gate was on: of no node in particular."""
+"""Holder of messages that were requeued, rejected, or delivered before the gate was on; not a node."""
 
 
 NOTHING_UNSAFE: deque[tuple[int, int]] = deque(maxlen=0)
 NOBODY: AbstractSet[str] = frozenset()
-"""In place of what a queue has only while the policy is `lost`."""
+"""Placeholder, while the policy is not `lost`, for the nodes whose claims are awaited."""
 
 
 class Settler(Protocol):
     """Node whose clients settle deliveries."""
 
     def settlements_replicated(self, count: int) -> None:
-        """Settlements number 1 to `count` of this node are in the ring."""
+        """Notify the node that its settlements 1 to `count` are in the ring."""
 
 
 class Deferred(NamedTuple):
-    """Question that waits until messages may be delivered."""
+    """Request that waits until messages may be delivered."""
 
     ask: Callable[[QueueInterface], None]
     refused: Refused
     local: bool
-    """Asked by a client of this node; another node asks the next master itself."""
+    """Requested by a client of this node. Another node repeats its request to the next master itself."""
 
 
 class KeptDeliveries:
-    """Gate, claims, settlements and marks of one queue. There is one for each, so it is kept small while the
-    policy is another one."""
+    """Gate, claims, settlements and marks of one queue. Every queue has one, so it stays small while the
+    policy is not `lost`."""
 
     __slots__ = (
         "_awaited", "_awaited_up_to", "_deferred", "_own", "_queue", "_safe_up_to", "_settled", "_told",
@@ -78,13 +80,13 @@ class KeptDeliveries:
         self.gated = False
         """Deliveries wait for the ring."""
         self.trusted = False
-        """A publish that this master does not know has been with no consumer of an earlier one."""
+        """Guarantee of the earlier gate: no consumer has had a publish that this master does not know."""
         self.handed_over: set[int] | None = None
-        """Sequences that were claimed from the next master, once this object is retired."""
+        """Sequences that this node claimed from the next master, once this object is detached."""
         self._ungate_after: int | None = None
         self._safe_up_to = 0
         self._unsafe: deque[tuple[int, int]] = NOTHING_UNSAFE
-        """Operations, and the last sequence that each of them brought to the ring."""
+        """Pairs of an operation and the last sequence that it brings to the ring."""
         self._awaited: AbstractSet[str] = NOBODY
         """Nodes that have not stated their claim."""
         self._awaited_up_to = 0
@@ -93,13 +95,13 @@ class KeptDeliveries:
         """Messages that clients of this node hold from an earlier master."""
         self._settled: list[tuple[Settler, int]] = []
         self._told: list[tuple[int, Settler, int]] = []
-        """Settlements, by the operation that carries them."""
+        """Settlements with the number of the operation that replicates them."""
 
-    # -- the gate -------------------------------------------------------------------------------
+    # -- gate -----------------------------------------------------------------------------------
 
     @property
     def awaiting(self) -> bool:
-        """Are there nodes whose claims are not known?"""
+        """Claims of some nodes are not known yet."""
         return bool(self._awaited)
 
     @property
@@ -110,22 +112,22 @@ class KeptDeliveries:
         return self._safe_up_to if self.gated else ANY_SEQUENCE
 
     def may_deliver(self) -> bool:
-        """Is there a ready message, and has the ring the next one?"""
+        """Return whether a message is ready and the ring has it."""
         if self._awaited:
             return False
         head = self._queue.backing.peek()
         return head is not None and head.sequence <= self.up_to
 
     def urgent_up_to(self, messages: Sequence[Message]) -> int | None:
-        """Highest sequence to deliver if these messages live for this moment only; None if messages in front
-        of them have to wait for the ring."""
+        """Return the highest sequence to deliver for messages with a TTL of 0; None if messages in front of
+        them must wait for the ring."""
         head = None if self._awaited else self._queue.backing.peek()
         if head is None or (head.sequence < messages[0].sequence and head.sequence > self.up_to):
             return None
         return max(self.up_to, messages[-1].sequence)
 
     def follow_settings(self) -> None:
-        """Policies have changed, or the queue has got mirrors or lost them."""
+        """Turn the gate on or off after a change of policies or mirrors."""
         mirrored = self._queue.mirrored
         if mirrored is None:
             self._open()
@@ -136,6 +138,7 @@ class KeptDeliveries:
                 mirrored.tell_gated(True)
                 self.published(mirrored.next_sequence - 1)
         elif self.gated and self._ungate_after is None:
+            # The gate stays until every mirror knows: one that is promoted before would trust it wrongly.
             mirrored.tell_gated(False)
             self._ungate_after = mirrored.last_number
 
@@ -146,13 +149,13 @@ class KeptDeliveries:
         self._settled, self._told = [], []
 
     def published(self, sequence: int) -> None:
-        """Messages up to this one are on their way round the ring."""
+        """Withhold messages up to `sequence` until the ring has received them."""
         if self.gated and self._queue.mirrored is not None:
             self._unsafe.append((self._queue.mirrored.last_number, sequence))
 
     def completed(self, received: int) -> bool:
-        """Operations up to this one have been received by every synchronised mirror; True if more messages
-        may be delivered now."""
+        """Record that every synchronised mirror has received operations up to `received`; True if more
+        messages may be delivered now."""
         if self._settled or self._told:
             self._report_settlements(received)
         before = self.up_to
@@ -163,28 +166,29 @@ class KeptDeliveries:
             self._open()
         return self.up_to > before
 
-    # -- questions that wait --------------------------------------------------------------------
+    # -- deferred requests ----------------------------------------------------------------------
 
     def defer(self, deferred: Deferred) -> None:
-        """Ask again when messages may be delivered."""
+        """Repeat the request when messages may be delivered."""
         self._deferred.append(deferred)
 
     def ask_deferred(self) -> None:
-        """Messages may be delivered: answer, or go on waiting."""
+        """Repeat the deferred requests, unless claims are awaited; a request may be deferred again."""
         if self._deferred and not self._awaited:
             deferred, self._deferred = self._deferred, []
             for each in deferred:
                 each.ask(self._queue)
 
     def take_deferred(self) -> list[Deferred]:
-        """The queue is retired or deleted; gives what clients of this node have asked."""
+        """Remove all deferred requests, because the queue is detached or deleted; returns those of this
+        node's clients."""
         deferred, self._deferred = self._deferred, []
         return [each for each in deferred if each.local]
 
     # -- claims ---------------------------------------------------------------------------------
 
     def await_claims(self, holders: set[str]) -> None:
-        """This node has become master, and clients of these nodes may hold messages."""
+        """Wait for the claims of these nodes after a promotion: their clients may hold messages."""
         queue = self._queue
         self._awaited = set(holders)
         self._awaited_up_to = queue.backing.next_sequence - 1
@@ -192,7 +196,7 @@ class KeptDeliveries:
             queue.clock.at(queue.clock.now_ms + CLAIMS_WAIT_MS, self._stop_waiting)
 
     def claim(self, holder: str, sequences: Sequence[int]) -> list[Message]:
-        """A node has stated its claim; gives the messages that are its, as fetched ones."""
+        """Accept the claim of a node; returns the claimed messages as fetched ones."""
         queue = self._queue
         messages = queue.reclaim(spans_of(sequences)) if sequences else []
         if messages:
@@ -201,7 +205,7 @@ class KeptDeliveries:
         return messages
 
     def lost(self, is_over: Callable[[str], bool]) -> None:
-        """Nodes are lost: what their clients held is ready, and says that it was delivered."""
+        """Drop the claims of lost nodes: messages that their clients held stay ready, as redelivered ones."""
         gone = {holder for holder in self._awaited if is_over(holder)}
         mirrored = self._queue.mirrored
         for holder in sorted(gone):
@@ -224,7 +228,7 @@ class KeptDeliveries:
     # -- clients of this node -------------------------------------------------------------------
 
     def keep(self, holder: str, claim: Claim) -> None:
-        """Clients of this node hold messages from an earlier master."""
+        """Claim the messages that clients of this node hold from an earlier master."""
         for message in self.claim(holder, claim.sequences):
             self._own[message.sequence] = message
         self.settle("acknowledge", claim.acknowledged)
@@ -232,7 +236,7 @@ class KeptDeliveries:
         self.settle("reject", claim.rejected)
 
     def settle(self, settlement: Settlement, sequences: Sequence[int]) -> None:
-        """Clients of this node have settled messages that they hold from an earlier master."""
+        """Settle messages that clients of this node hold from an earlier master."""
         own = self._own
         if found := [own.pop(sequence) for sequence in sequences if sequence in own]:
             getattr(self._queue, settlement)(found)
@@ -243,12 +247,13 @@ class KeptDeliveries:
         return list(self._own.values())
 
     def hand_over(self, held: Sequence[int]) -> tuple[int, ...]:
-        """Another node is master: clients of this node hold these, and those from masters before this one."""
+        """Return the sequences to claim from the next master: `held`, and those from masters before this
+        one."""
         self.handed_over = {*held, *self._own}
         return tuple(sorted(self.handed_over))
 
     def forward(self, settlement: Settlement, messages: Sequence[Message]) -> None:
-        """Clients have settled deliveries of a queue object that is retired."""
+        """Forward settlements to the successor of this detached queue object."""
         successor, handed_over = self._queue.successor, self.handed_over
         if successor is not None and handed_over:
             mine = [message.sequence for message in messages if message.sequence in handed_over]
@@ -258,7 +263,7 @@ class KeptDeliveries:
     # -- settlements ----------------------------------------------------------------------------
 
     def after_settling(self, settler: Settler, count: int) -> None:
-        """Tell a node when everything that its clients have settled so far is in the ring."""
+        """Notify a node when everything that its clients have settled so far is in the ring."""
         if self._queue.mirrored is None:
             settler.settlements_replicated(count)
         else:
@@ -266,6 +271,7 @@ class KeptDeliveries:
 
     def _report_settlements(self, received: int) -> None:
         mirrored = self._queue.mirrored
+        # `last_number` covers the settlements only after the backing queue has sent its collected operations.
         if self._settled and mirrored is not None and not mirrored.has_untold:
             self._told += [(mirrored.last_number, *settled) for settled in self._settled]
             self._settled = []
@@ -281,16 +287,16 @@ class KeptDeliveries:
     # -- marks ----------------------------------------------------------------------------------
 
     def delivered(self, holder: str, sequence: int) -> None:
-        """Clients of a node have messages up to this one."""
+        """Record that clients of node `holder` have had messages up to `sequence`."""
         if self.gated and self._queue.mirrored is not None:
             self._queue.mirrored.delivered_to(holder, sequence)
 
     def given_back(self, messages: Sequence[Message]) -> None:
-        """Clients have requeued or rejected messages."""
+        """Record messages that clients requeued or rejected."""
         if self.gated and messages:
             self.delivered(GIVEN_BACK, max([message.sequence for message in messages]))
 
 
 def holder_of(consumer: QueueConsumer, own: str) -> str:
-    """Node, with its incarnation, whose client a consumer is."""
+    """Return the node, with its incarnation, whose client a consumer is."""
     return getattr(consumer, "holder", own)

@@ -1,7 +1,7 @@
-"""The part of a Queue that leases use: messages leave it by number, and return, or are done with.
+"""Lease operations of a queue: messages are leased by sequence, and later returned or settled.
 
-What a lease takes must be as safe as a confirmed publish first. An unsafe message may vanish with this master
-and be published again to the next one, under another number: whoever had read it would have it twice.
+A message must be as safe as a confirmed publish before a lease takes it. An unsafe message may vanish with
+this master and be published to the next one under another sequence: its reader would have it twice.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ NO_ORIGIN = PublishOrigin("", 0)
 
 
 class _Told:
-    """A publisher that only wants to hear that everything so far is safe."""
+    """Publisher without messages that waits until all earlier operations of the queue are safe."""
 
     def __init__(self, told: Callable[[], None]) -> None:
         self._told = told
 
     def confirmed(self, first: int, last: int) -> None:
-        """So it is."""
+        """Run the callback: all earlier operations are safe."""
         self._told()
 
     def refused(self, number: int) -> None:
-        """It published nothing that could be refused."""
+        """Ignore the refusal: there are no messages to refuse."""
 
 
 class LeaseOperations:
-    """What a Queue does for leases."""
+    """Lease operations of Queue (mixin)."""
 
     def lease_out(self: Queue, limit: int, limit_bytes: int, *, single: bool) -> list[Span]:  # type: ignore[misc]
-        """Take messages out of what is ready."""
+        """Lease ready messages; none while claims of other nodes are awaited."""
         self.touch()
         if self.kept.awaiting:
             return []
@@ -46,19 +46,20 @@ class LeaseOperations:
         return self.backing.lease_out(limit, limit_bytes, single=single)
 
     def settle_leased(self: Queue, spans: Sequence[Span]) -> None:  # type: ignore[misc]
-        """Lent messages are done with."""
+        """Remove leased messages for good."""
         self.touch()
         self.counters.acknowledged += self.backing.settle(spans)
 
     def return_leased(self: Queue, spans: Sequence[Span]) -> None:  # type: ignore[misc]
-        """Lent messages are ready again."""
+        """Make leased messages ready again."""
         self.backing.return_leased(spans)
         if self.settings.limited and not self.settings.rejects_publishes:
             self._drop_surplus()
         self._host.wake(self)
 
     def leased_is_delivered(self: Queue, last: int) -> None:  # type: ignore[misc]
-        """Lent messages are about to return: whoever gets them, perhaps from another master, must know."""
+        """Replicate that readers have had messages up to `last`, before these return. The next consumer, also
+        of another master, must see them as redelivered."""
         if last > self.delivered_up_to:
             self.delivered_up_to = last
             self.backing.delivered(last)
@@ -67,7 +68,7 @@ class LeaseOperations:
             self.mirrored.flush_operations()
 
     def when_safe(self: Queue, told: Callable[[], None]) -> None:  # type: ignore[misc]
-        """Call this when everything that was done to the queue so far is as safe as can be."""
+        """Call `told` when all operations of the queue so far are as safe as a confirmed publish."""
         self._confirm_later(_Told(told), 0, 0, True, NO_ORIGIN)
         if self.mirrored is not None:
-            self.mirrored.mark_dirty()  # it may be so already, and then nothing else would tell
+            self.mirrored.mark_dirty()  # the ring may be complete already and would not report again

@@ -1,16 +1,16 @@
-"""Lending on top of pages: messages leave what is ready, and are kept by number.
+"""Leases on top of pages: leased messages leave the ready ones and are kept by sequence.
 
-A lease may hold a million messages for an hour. So lent messages are not objects: their contents are in the
-store (whatever was in memory only is written there first, unsynced), and their numbers are stretches, mostly
-one. What is behind the head is lent without being read: it is a list of numbers already.
+A lease may hold a million messages for an hour. Leased messages are therefore not objects. Their contents are
+in the store (contents in memory only are written there first, without fsync). Their sequences are spans,
+mostly a single one. Paged messages are leased without reading them: they are a list of sequences already.
 
-    fetch, lend  ←  head  ←  paged  ←  publish
-                      ↖        ↑
-                       give_back
+    fetch, lease_out  ←  head  ←  paged  ←  publish
+                           ↖        ↑
+                            return_leased
 
-Numbers that come back may be older or younger than what is ready. The head is written out then, and the
-numbers are merged with those that are paged. From then on a message that was fetched before may be younger
-than what is paged, and needs the same treatment when it is requeued. Both are rare.
+Returned sequences may be older or younger than ready ones. The head is then written out, and the returned
+sequences are merged with the paged ones. After that, a fetched message may be younger than a paged one, and
+a requeue merges it in the same way. Both cases are rare.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from mirrormq.ranges.spans import Span, common, count_of, joined, without
 
 
 class LeasablePages(Pages):
-    """Pages that lend."""
+    """Pages with leases."""
 
     def lease_out(self, limit: int, limit_bytes: int = ANY_BYTES, *, single: bool = True) -> list[Span]:
-        """Take up to `limit` messages out of what is ready."""
+        """Lease up to `limit` ready messages."""
         limit = min(limit, LEASED_AT_ONCE_MAX)
         if self._head:
             too_large = not single and self._head[0].body_size > limit_bytes
@@ -61,7 +61,8 @@ class LeasablePages(Pages):
         return found
 
     def _cut_part(self, part: array[int], room_bytes: int, *, first: bool) -> tuple[array[int], int]:
-        """As many of these as fit; the very first one always does."""
+        """Return the prefix that fits into `room_bytes`, and its bytes; with `first`, at least one
+        message."""
         kept = total_bytes = 0
         for number in part:
             size_bytes = self._store.size_of(number)
@@ -72,7 +73,7 @@ class LeasablePages(Pages):
         return part[:kept], total_bytes
 
     def _lease_head(self, limit: int, limit_bytes: int) -> list[Span]:
-        """From the head: what is in memory only is written out."""
+        """Lease messages of the head, and write those out that are in memory only."""
         messages = self.fetch(limit, limit_bytes)
         total_bytes = sum([message.body_size for message in messages])
         self._release(messages, total_bytes)
@@ -85,7 +86,7 @@ class LeasablePages(Pages):
         return found
 
     def _release(self, messages: Sequence[Message], total_bytes: int) -> None:
-        """These are not kept in memory any more."""
+        """Drop messages from memory, after those without a stored copy are written out."""
         unstored = [message for message in messages if not message.position]
         if unstored:
             self._store.append(unstored, durable=False)
@@ -101,7 +102,7 @@ class LeasablePages(Pages):
         self.unacked_bytes += total_bytes
 
     def lease_exact(self, spans: Sequence[Span]) -> list[Span]:
-        """Lend exactly these, as far as they are ready."""
+        """Lease those of these sequences that are ready."""
         wanted = list(spans)
         found: list[Span] = []
         if self._head and common(wanted, spans_of([message.sequence for message in self._head])):
@@ -124,7 +125,7 @@ class LeasablePages(Pages):
         return found
 
     def reclaim(self, spans: Sequence[Span]) -> list[Message]:
-        """Fetch exactly these, as far as they are ready; without those that the disk has damaged."""
+        """Fetch those of these sequences that are ready, without those that are damaged on disk."""
         found = self._reclaim_head(spans)
         numbers = list(_numbers(self._note_returned(self.lease_exact(spans))))
         messages = self._load_undamaged(numbers)
@@ -138,7 +139,7 @@ class LeasablePages(Pages):
         return found + messages
 
     def _reclaim_head(self, spans: Sequence[Span]) -> list[Message]:
-        """From the head, which stays in memory."""
+        """Fetch messages of the head, which stay in memory."""
         head = self._head
         wanted = set(_numbers(common(list(spans), spans_of([message.sequence for message in head]))))
         if not wanted:
@@ -154,7 +155,7 @@ class LeasablePages(Pages):
         return found
 
     def _load_undamaged(self, numbers: Sequence[int]) -> list[Message]:
-        """Read messages back that are neither ready nor fetched now."""
+        """Read messages that are neither ready nor fetched, without damaged ones."""
         try:
             return self._store.load(numbers)
         except DamageError as damage:
@@ -164,7 +165,7 @@ class LeasablePages(Pages):
             return self._store.load([number for number in numbers if number not in lost])
 
     def settle(self, spans: Sequence[Span]) -> int:
-        """Lent messages are done with."""
+        """Remove leased messages for good."""
         gone = self._note_returned(spans)
         if gone:
             self._store.forget_ranges(gone)
@@ -181,7 +182,7 @@ class LeasablePages(Pages):
         return gone
 
     def return_leased(self, spans: Sequence[Span]) -> int:
-        """Lent messages return to their places."""
+        """Return leased messages to their positions."""
         back = self._note_returned(spans)
         if not back:
             return 0
@@ -199,7 +200,7 @@ class LeasablePages(Pages):
 
 
 def spans_of(numbers: Sequence[int]) -> list[Span]:
-    """Ascending numbers as stretches; at once if there are no gaps."""
+    """Return ascending sequences as spans; takes constant time if there are no gaps."""
     if not numbers:
         return []
     first, count = numbers[0], len(numbers)

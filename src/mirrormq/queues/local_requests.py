@@ -1,4 +1,4 @@
-"""The questions of `queues.face`, answered at once: the queue is on this node."""
+"""Requests of `queues.queue_interface` to a queue whose master is this node. The queue replies at once."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class LocalRequests(RedeliveryMarks):
-    """The part of a Queue that answers questions."""
+    """Request methods of Queue (mixin)."""
 
     def is_active(self: Queue, consumer: QueueConsumer) -> bool:  # type: ignore[misc]
-        """Does it get messages?"""
+        """Return whether the consumer may receive messages."""
         return not self.consumers.single_active or self.consumers.active is consumer
 
     def _count_delivery(  # type: ignore[misc]
         self: Queue, messages: list[Message], consumer: QueueConsumer | None, holder: str = ""
     ) -> None:
-        """Messages go out, to a consumer or to a node: write down how far, and see which of them had been out
+        """Record the delivery of messages to a consumer or a holder, and mark those that were delivered
         before."""
         self._mark(messages)
         if self.kept.gated:
@@ -43,8 +43,8 @@ class LocalRequests(RedeliveryMarks):
         return f"queue '{self.name}' in vhost '{self.vhost}'"
 
     def deliver_published(self: Queue) -> None:  # type: ignore[misc]
-        """Deliver what was published before, as far as consumers have credit. Deliveries wait for the end of
-        the turn; a method that comes behind a publish must find them done, as in RabbitMQ."""
+        """Deliver ready messages as far as consumers have credit. Deliveries otherwise wait for the end of
+        the turn; as in RabbitMQ, a method that follows a publish must find them done."""
         while self.awake and not self.deleted and self.pump():
             pass
 
@@ -55,7 +55,7 @@ class LocalRequests(RedeliveryMarks):
         refused: Refused,
         holder: str = "",
     ) -> None:
-        """One message for basic.get; for a client of this node, or of the `holder`."""
+        """Fetch one message for basic.get, for a client of this node or of node `holder`."""
         self.deliver_published()
         if self.kept.up_to != ANY_SEQUENCE and self.backing.ready_count and not self.kept.may_deliver():
             self.touch()
@@ -77,13 +77,13 @@ class LocalRequests(RedeliveryMarks):
             self.counters.got += 1
 
     def count(self: Queue, answered: Callable[[int, int], object], refused: Refused) -> None:  # type: ignore[misc]
-        """Ready messages and consumers."""
+        """Report the numbers of ready messages and of consumers."""
         self.touch()
         self.deliver_published()
         answered(self.backing.ready_count, len(self.consumers.all))
 
     def purge(self: Queue, answered: Callable[[int], object], refused: Refused) -> None:  # type: ignore[misc]
-        """Drop what is ready."""
+        """Drop all ready messages. The purge waits while claims of other nodes are not known."""
         self.deliver_published()
         if self.kept.awaiting:
             self.kept.defer(Deferred(lambda queue: queue.purge(answered, refused), refused, True))
@@ -97,7 +97,7 @@ class LocalRequests(RedeliveryMarks):
         answered: Callable[[int], object],
         refused: Refused,
     ) -> None:
-        """May it be deleted?"""
+        """Check the conditions of queue.delete, and report the number of ready messages."""
         self.deliver_published()
         if if_unused and self.consumers.all:
             refused(PreconditionFailed(f"{self._where()} in use"))
@@ -109,7 +109,7 @@ class LocalRequests(RedeliveryMarks):
     def handle_range_request(  # type: ignore[misc]
         self: Queue, range_request: RangeRequest, answered: Answered, refused: Refused, reader: object
     ) -> None:
-        """A question about ranges or leases, for whoever knows the journal and the metadata."""
+        """Pass a range or lease request to the host, which has access to the journal and the metadata."""
         if self.successor is not None:
             self.successor.handle_range_request(range_request, answered, refused, reader)
         else:
@@ -121,7 +121,7 @@ class LocalRequests(RedeliveryMarks):
         answered: Callable[[], object],
         refused: Refused,
     ) -> None:
-        """A consumer joins, unless another has the queue for itself."""
+        """Add a consumer, unless another consumer has exclusive use of the queue."""
         alone = consumer.exclusive and (self.consumers.all or self.settings.single_active_consumer)
         if self.exclusive_consumer is not None or alone:
             refused(AccessRefused(f"{self._where()} in exclusive use"))

@@ -1,16 +1,16 @@
-"""A message: raw content frames, and the little of it that somebody must read.
+"""Message: raw content frames, and the few fields of it that the broker needs.
 
-The broker never takes a message apart unless it has to. What a publisher sent arrives as one
-`basic.publish` method payload and a run of content frames (one header frame, body frames); a
-consumer receives the same content frames behind a `basic.deliver`. So a message *is* those bytes:
+The broker parses a message only where it must. A publisher sends one `basic.publish` method payload and a run
+of content frames (one header frame, body frames). A consumer receives the same content frames behind a
+`basic.deliver`. A message therefore consists of those bytes:
 
     publish   the payload of the basic.publish method frame
     frames    the header frame and the body frames, back to back, as they came off the wire
               (their channel number is the publisher's; `wire.content` rewrites it when it differs)
 
-Everything a queue must know beyond that (delivery mode, priority, expiration) depends only on
-the publish payload and the header, and publishers repeat themselves: a thousand messages in a row
-usually differ in nothing but their bodies, or in an id. They share one `Envelope`.
+Everything else that a queue needs (delivery mode, priority, expiration) depends only on the publish payload
+and the header. Successive messages of a publisher usually differ only in their bodies, or in an id. They
+share one `Envelope`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NEVER = 0
 
 
 class Envelope:
-    """What messages with equal publish payload have in common, as far as a queue treats them alike."""
+    """Fields common to messages with equal publish payload, as far as a queue treats them alike."""
 
     __slots__ = (
         "deliver_suffix",
@@ -51,22 +51,23 @@ class Envelope:
         deliver_suffix: bytes,
     ) -> None:
         self.publish = publish
-        """The raw basic.publish payload, class and method ids included."""
+        """Raw basic.publish payload, class and method ids included."""
         self.exchange = exchange
         self.routing_key = routing_key
         self.mandatory = mandatory
         self.properties = properties
-        """The raw header payload from the property flags on (class, weight, body size left off). None if each
-        message has properties of its own, of which a queue need not know more than is said here."""
+        """Raw header payload from the property flags on (without class, weight, body size). None if the
+        messages have different properties; a queue needs only the fields of this class."""
         self.persistent = persistent
         self.priority = priority
         self.expiration_ms = expiration_ms
         self.producer_ids: tuple[str, int] | None = None
-        """Its publisher's name and number for it, if it is to be kept once (`queues.producers`)."""
+        """Producer name and publish id, if the message is deduplicated (`queues.publish_ids`)."""
         self.hidden_keys: tuple[str, ...] = ()
-        """Routing keys of the BCC header, which nobody may see; a dead letter goes to them again."""
+        """Routing keys of the BCC header, which consumers must not see; a dead letter is routed to them
+        again."""
         self.deliver_suffix = deliver_suffix
-        """The tail of basic.deliver: not redelivered, exchange, routing key, frame end."""
+        """Tail of basic.deliver: not redelivered, exchange, routing key, frame end."""
 
 
 class Message:
@@ -82,20 +83,20 @@ class Message:
         self.envelope = envelope
         self.frames = frames
         self.body_size = body_size if body_size >= 0 else int.from_bytes(frames[11:19], "big")
-        """The body's length, as its header declares it."""
+        """Body length, as the header declares it."""
         self.expires_at = expires_at
         """Milliseconds since the Unix epoch, NEVER if it does not expire."""
         self.sequence = 0
-        """Its place in the queue's history, given by the queue; grows by one, starts at 1."""
+        """Number of the message in the queue, set by the queue; starts at 1 and grows by one."""
         self.position = 0
-        """Where the journal keeps it; 0 while it is in memory only."""
+        """Position in the journal; 0 while the message is in memory only."""
         self.ingested_ms = 0
-        """When the journal first stored it, in milliseconds since the Unix epoch; 0 before that, and for
+        """Time when the journal first stored it, in milliseconds since the Unix epoch; 0 before that, and for
         messages of journal format 1."""
         self.redelivered = False
 
     @property
     def properties(self) -> bytes:
-        """The raw header payload from the property flags on."""
+        """Raw header payload from the property flags on."""
         shared = self.envelope.properties
         return properties_of(self.frames) if shared is None else shared

@@ -1,24 +1,23 @@
-"""Where a queue's messages are: a hot head in memory, the rest of the backlog in the journal.
+"""Pages of a queue: a head of messages in memory, and the rest of the backlog in the journal.
 
                  contents in memory        contents in the journal only
-    ready        head (messages)           paged (sequence numbers)
-    unacked      with consumers            with consumers, bare      lent (stretches of numbers)
+    ready        head (messages)           paged (sequences)
+    unacked      with consumers            with consumers, released      leased (spans)
 
     fetch ←  head  ←  paged  ←  publish
 
-While nothing is paged, a published message joins the head and is never read back. Once the head
-is full, messages are remembered by number only: one that is in the journal anyway (persistent,
-durable queue) costs nothing more, any other is written there first, unsynced. When the head runs
-empty the next few thousand are read back in one go. Fetching follows sequence order, so a fetched
-message is always older than everything paged, and requeueing touches the head alone. (Unless numbers
-that were lent have come back: `queues.leased_pages`.)
+While nothing is paged, a published message joins the head and is never read back. Once the head is full,
+messages are kept by sequence only. A message that the journal has anyway (persistent, durable queue) costs
+nothing more; any other is written there first, without fsync. When the head is empty, the next few thousand
+messages are read back at once. Fetching follows sequence order, so a fetched message is older than every
+paged one, and a requeue changes the head alone. (Returned leases are the exception: `queues.leased_pages`.)
 
-A message that is out with a consumer keeps its number, but where very many are out their contents
-leave memory. They are *bare* then, until they are requeued, or wanted as dead letters. So many may come
-back at once that the head cannot hold them; the younger ones of the head are paged again then.
+An unacknowledged message keeps its sequence. If very many messages are unacknowledged, their contents leave
+memory: they are *released* until a requeue, or until dead-lettering needs them. If more messages return at
+once than the head can hold, the younger ones of the head are paged again.
 
-This file keeps the account of all that and moves messages between those places. `queues.leased_pages` lends
-on top of it, and `queues.paged` makes a BackingQueue of both.
+This file does the accounting and moves messages between these places. `queues.leased_pages` adds leases, and
+`queues.paged_queue` implements BackingQueue with both.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from mirrormq.ranges.spans import Span
 
 
 class Pages:
-    """The messages of one queue over one QueueStore, and how many of them are where."""
+    """Messages of one queue over one QueueStore, with counts and bytes for each place."""
 
     def __init__(
         self, store: QueueStore, budget: MemoryBudget, *, durable: bool, lazy: bool = False,
@@ -49,7 +48,7 @@ class Pages:
         self._durable = durable
         self._warn = warn
         self._redelivered_up_to = redelivered_up_to
-        """What is read back and is not younger than this was with a consumer before the restart."""
+        """Highest sequence that counts as redelivered when its message is read back."""
         self.lazy = lazy
         self._head: deque[Message] = deque()
         self._head_bytes = 0
@@ -59,7 +58,7 @@ class Pages:
         self._released_count = 0
         self._released_bytes = 0
         self._damaged: set[int] = set()
-        """Messages that the store has and cannot read: not ready until they are rewritten."""
+        """Sequences that the store holds and cannot read: not ready until they are rewritten."""
         self._leased_out: list[Span] = []
         self._leased_out_count = 0
         self._leased_out_bytes = 0
@@ -90,7 +89,7 @@ class Pages:
         self._page([message.sequence for message in messages], total_bytes)
 
     def _write_out(self, messages: Sequence[Message]) -> None:
-        """Only the numbers of these, in ascending order, are to be remembered: write down all the rest."""
+        """Write out everything but the sequences of these messages, which are in ascending order."""
         unstored = [message for message in messages if not message.position]
         if unstored:
             self._store.append(unstored, durable=False)
@@ -130,7 +129,7 @@ class Pages:
         self._hot(total_bytes, len(messages))
 
     def _load(self, sequences: Sequence[int]) -> list[Message]:
-        """Read messages back, without those that are damaged on disk: they are neither ready nor gone."""
+        """Read messages back without those that are damaged on disk, which are neither ready nor gone."""
         try:
             return self._store.load(sequences)
         except DamageError as damage:
@@ -149,11 +148,11 @@ class Pages:
 
     @property
     def damaged_count(self) -> int:
-        """Stored messages that were found damaged."""
+        """Number of stored messages that are damaged."""
         return len(self._damaged)
 
     def leave_out(self, sequences: Iterable[int]) -> None:
-        """Note stored messages that are damaged: they are neither ready nor gone."""
+        """Record damaged stored messages: they are neither ready nor gone."""
         self._damaged.update(sequences)
 
     def load(self, sequences: Sequence[int]) -> list[Message]:
@@ -161,7 +160,7 @@ class Pages:
         return self._store.load(sequences)
 
     def readmit(self, sequences: Sequence[int]) -> int:
-        """Make messages ready that were damaged and have been rewritten; gives how many there were."""
+        """Make damaged messages ready that have been rewritten; returns their number."""
         back = sorted(self._damaged.intersection(sequences))
         if not back:
             return 0
@@ -214,7 +213,7 @@ class Pages:
         return total_bytes
 
     def _dress(self, messages: Sequence[Message]) -> int:
-        """Bare messages are about to be bare no longer; gives their bytes."""
+        """Uncount released messages whose contents return to memory; returns their bytes."""
         sizes = [message.body_size for message in messages if not message.frames]
         total_bytes = sum(sizes)
         self._released_count -= len(sizes)
@@ -222,7 +221,7 @@ class Pages:
         return total_bytes
 
     def _read_contents(self, released: Sequence[Message]) -> None:
-        """Give bare messages their contents; those that are damaged stay bare."""
+        """Load the contents of released messages; damaged ones stay without contents."""
         for start in range(0, len(released), limits.PAGE_MESSAGES):
             part = released[start : start + limits.PAGE_MESSAGES]
             sequences = [message.sequence for message in part]
@@ -240,7 +239,7 @@ class Pages:
                 message.frames = contents[message.sequence]
 
     def _restore(self, released: Sequence[Message]) -> None:
-        """Bare messages are in the head: give them their contents, or page them if they are too many."""
+        """Load the contents of released messages in the head, or page the messages if they are too many."""
         if not released:
             return
         if len(self._head) > limits.HEAD_STORED_MESSAGES:
@@ -261,7 +260,7 @@ class Pages:
             self._damaged.update(message.sequence for message in lost)
 
     def _spill(self, keep: int) -> None:
-        """Page everything in the head but its oldest `keep`, in front of what is paged."""
+        """Page all messages of the head but its oldest `keep`, in front of the paged ones."""
         head = self._head
         spilled = [head.pop() for _ in range(len(head) - keep)]
         spilled.reverse()
@@ -276,7 +275,7 @@ class Pages:
         self._paged_bytes += total_bytes
 
     def _insert(self, numbers: list[int]) -> None:
-        """Insert ascending numbers among the paged ones, while the head is empty."""
+        """Insert ascending sequences among the paged ones, while the head is empty."""
         chunks, last = self._paged, numbers[-1]
         while chunks and chunks[0][0] < last:
             numbers += chunks.popleft()
@@ -285,14 +284,15 @@ class Pages:
             chunks.appendleft(array("Q", numbers[start : start + limits.PAGE_MESSAGES]))
 
     def _sort_head(self) -> None:
-        """The head has messages that are younger than some of what is paged, since that was given back."""
+        """Merge the head with the paged sequences: after a lease returned, the head may hold younger messages
+        than these."""
         before = len(self._paged)
         self._spill(0)
         chunks = [self._paged.popleft() for _ in range(len(self._paged) - before)]
         self._insert(list(chain.from_iterable(chunks)))
 
     def occupancy(self) -> MemoryUse:
-        """As it is now."""
+        """Return the numbers and bytes of messages in memory and on disk."""
         held = self.unacked_count - self._leased_out_count - self._released_count
         held_bytes = self.unacked_bytes - self._leased_out_bytes - self._released_bytes
         head = self._head[0].properties if self._head else b""
@@ -302,7 +302,7 @@ class Pages:
         )  # fmt: skip
 
     def forget_all(self) -> None:
-        """Count nothing any more; the store is told by somebody else, or keeps what it has."""
+        """Reset all counts and release all memory, and leave the store as it is."""
         hot_count = len(self._head) + self.unacked_count - self._leased_out_count
         hot_bytes = self._head_bytes + self.unacked_bytes - self._leased_out_bytes - self._released_bytes
         self._budget.used_bytes -= hot_bytes + hot_count * limits.MESSAGE_OVERHEAD_BYTES

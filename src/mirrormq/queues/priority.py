@@ -1,7 +1,6 @@
-"""A BackingQueue of several: one per priority, the highest non-empty one served first.
+"""Priority queue: a BackingQueue of one paged queue per priority; the highest non-empty one is served first.
 
-All of them share one store and one numbering, so a message keeps one sequence number per queue
-whatever its priority is.
+All priorities share one store and one numbering, so a message has one sequence per queue.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class PriorityQueue:
         self.next_sequence = next_sequence
         self._lazy = False
         self._unread: set[int] = set()
-        """Stored messages that were damaged when the queue was recovered: their priorities are not known."""
+        """Stored messages that recovery found damaged: their priorities are not known."""
 
     def _level(self, priority: int) -> PagedQueue:
         priority = min(priority, self._highest)
@@ -50,26 +49,26 @@ class PriorityQueue:
 
     @property
     def ready_count(self) -> int:
-        """Messages ready for delivery."""
+        """Number of ready messages."""
         return sum([level.ready_count for level in self._descending])
 
     @property
     def ready_bytes(self) -> int:
-        """Their body bytes."""
+        """Body bytes of ready messages."""
         return sum([level.ready_bytes for level in self._descending])
 
     @property
     def unacked_count(self) -> int:
-        """Messages out with consumers."""
+        """Number of unacknowledged messages."""
         return sum([level.unacked_count for level in self._descending])
 
     @property
     def unacked_bytes(self) -> int:
-        """Their body bytes."""
+        """Body bytes of unacknowledged messages."""
         return sum([level.unacked_bytes for level in self._descending])
 
     def occupancy(self) -> MemoryUse:
-        """Of all levels, which have one store."""
+        """Return the sum over all priorities, with the figures of their common store counted once."""
         levels = [level.occupancy() for level in self._descending]
         if not levels:
             return MemoryUse()
@@ -90,16 +89,16 @@ class PriorityQueue:
             level.recover([message.sequence for message in group], sum(m.body_size for m in group))
 
     def leave_out(self, sequences: Iterable[int]) -> None:
-        """Note messages of the backlog that are damaged."""
+        """Record damaged messages of the backlog."""
         self._unread.update(sequences)
 
     @property
     def damaged_count(self) -> int:
-        """Stored messages that were found damaged."""
+        """Number of stored messages that are damaged."""
         return sum([level.damaged_count for level in self._descending]) + len(self._unread)
 
     def readmit(self, sequences: Sequence[int]) -> int:
-        """Make messages ready that were damaged and have been rewritten."""
+        """Make damaged messages ready that have been rewritten; returns their number."""
         back = sorted(self._unread.intersection(sequences))
         if back:
             self._unread.difference_update(back)
@@ -116,7 +115,7 @@ class PriorityQueue:
             level.accept(group)
 
     def fetch(self, limit: int, limit_bytes: int = ANY_BYTES, up_to: int = ANY_SEQUENCE) -> list[Message]:
-        """Take from the highest priority that has any."""
+        """Take messages from the highest priority with ready ones."""
         for level in self._descending:
             if level.ready_count:
                 messages = level.fetch(limit, limit_bytes, up_to)
@@ -125,7 +124,7 @@ class PriorityQueue:
         return []
 
     def peek(self) -> Message | None:
-        """The next message, left where it is."""
+        """Return the next message, and leave it ready."""
         for level in self._descending:
             message = level.peek()
             if message is not None:
@@ -133,7 +132,8 @@ class PriorityQueue:
         return None
 
     def take_expired(self, now_ms: int, limit: int) -> list[Message]:
-        """Take what has expired at the head; a lower priority has its turn when the higher are empty."""
+        """Take expired messages from the head; continue with a lower priority when the higher ones are
+        empty."""
         expired: list[Message] = []
         for level in self._descending:
             expired += level.take_expired(now_ms, limit - len(expired))
@@ -142,62 +142,62 @@ class PriorityQueue:
         return expired
 
     def next_expiry(self) -> int:
-        """When the head will expire."""
+        """Return the time when the head expires, or NEVER."""
         message = self.peek()
         return NEVER if message is None else message.expires_at
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
-        """Fetched messages are done with."""
+        """Remove fetched messages for good."""
         for level, group in self._by_level(messages):
             level.acknowledge(group)
 
     def requeue(self, messages: Sequence[Message]) -> None:
-        """Fetched messages return to their places."""
+        """Return fetched messages to their positions."""
         for level, group in self._by_level(messages):
             level.requeue(group)
 
     def release_contents(self, messages: Sequence[Message]) -> None:
-        """Consumers have these now: their contents may leave memory."""
+        """Allow the contents of fetched messages to leave memory."""
         for level, group in self._by_level(messages):
             level.release_contents(group)
 
     def load_contents(self, messages: Sequence[Message]) -> list[Message]:
-        """The same messages with their contents, less those that the disk has damaged."""
+        """Return fetched messages with their contents, without those that are damaged on disk."""
         for level, group in self._by_level(messages):
             level.load_contents(group)
         return [message for message in messages if message.frames]
 
     def lease_out(self, limit: int, limit_bytes: int = ANY_BYTES, *, single: bool = True) -> list[Span]:
-        """Take from the highest priority that has any."""
+        """Lease messages of the highest priority with ready ones."""
         for level in self._descending:
             if level.ready_count:
                 return level.lease_out(limit, limit_bytes, single=single)
         return []
 
     def lease_exact(self, spans: Sequence[Span]) -> list[Span]:
-        """Lend exactly these."""
+        """Lease those of these sequences that are ready."""
         return joined([one for level in self._descending for one in level.lease_exact(spans)])
 
     def reclaim(self, spans: Sequence[Span]) -> list[Message]:
-        """Fetch exactly these."""
+        """Fetch those of these sequences that are ready."""
         return [message for level in self._descending for message in level.reclaim(spans)]
 
     def settle(self, spans: Sequence[Span]) -> int:
-        """Lent messages are done with."""
+        """Remove leased messages for good."""
         return sum([level.settle(spans) for level in self._descending])
 
     def return_leased(self, spans: Sequence[Span]) -> int:
-        """Lent messages return to their places."""
+        """Return leased messages to their positions."""
         return sum([level.return_leased(spans) for level in self._descending])
 
     def peek_unstored(self, first: int, end: int, limit: int) -> list[Message]:
-        """Ready messages that are in memory only."""
+        """Return ready messages that are in memory only."""
         found = [message for level in self._descending for message in level.peek_unstored(first, end, limit)]
         return sorted(found, key=lambda message: message.sequence)[:limit]
 
     def delivered(self, sequence: int) -> None:
-        """Messages up to `sequence` have been with a consumer. Of lower priorities that may not be
-        true: after a restart they are called redelivered although they were not, which is allowed."""
+        """Record that consumers have had messages up to `sequence`. For lower priorities that may be false:
+        after a restart they are then marked as redelivered, which AMQP allows."""
         self._level(0).delivered(sequence)
 
     def purge(self) -> int:
@@ -205,19 +205,19 @@ class PriorityQueue:
         return sum([level.purge() for level in self._descending])
 
     def forget_producers(self, producers: list[str]) -> None:
-        """Of these nothing need be remembered any more."""
+        """Forget the publish numbers of these producers."""
         self._level(0).forget_producers(producers)
 
     def unstored(self) -> list[Message]:
-        """The ready messages that are in memory only."""
+        """Return the ready messages that are in memory only."""
         return [message for level in self._descending for message in level.unstored()]
 
     def forget_all(self) -> None:
-        """Count nothing any more."""
+        """Reset all counts and release all memory."""
         for level in self._descending:
             level.forget_all()
 
     def erase(self) -> None:
-        """Everything goes: each level forgets, and one of them tells the store that they share."""
+        """Delete everything: each priority forgets its messages, and one erases the common store."""
         self.forget_all()
         self._level(0).erase()

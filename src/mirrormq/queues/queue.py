@@ -1,10 +1,10 @@
-"""A queue: takes messages in, hands them out in turn, drops or dead-letters what must go.
+"""Queue on its master: appends publishes, delivers to consumers in turn, expires and dead-letters messages.
 
-It decides and leaves the keeping to its BackingQueue. Work is done in batches: publishers add,
-channels acknowledge, and once per turn of the loop `pump` deals out what is ready. Who published waits
-until it is safe (`queues.confirm_tracker`). If the queue is mirrored, its keeper tells the mirrors
-(`mirror`), and publishes of this node's own clients are numbered like those of others, so that they can be
-published again without being kept twice when another node becomes master.
+The queue decides and its BackingQueue stores. Work is done in batches: publishers append, channels
+acknowledge, and `pump` delivers ready messages once per turn of the loop. Confirms wait until messages are
+safe (`queues.confirm_tracker`). The backing queue of a mirrored queue replicates to the mirrors (`mirror`).
+Publishes of this node's clients are then numbered like those of other nodes. They can be published to
+another master again without duplicates.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from mirrormq.ranges.spans import Span
 
 
 class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
-    """One live queue of this node. Has the face that channels see (`queues.face`)."""
+    """Queue whose master is this node. Implements `queues.queue_interface`."""
 
     def __init__(
         self,
@@ -54,29 +54,29 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
         self.awake = False
         """Already on the list of queues to pump."""
         self.owner: object | None = None
-        """The connection that an exclusive queue belongs to."""
+        """Connection that an exclusive queue belongs to."""
         self.exclusive_consumer: QueueConsumer | None = None
         self.producers = SeenPublishIds()
         self._gate = PublishOrderGuard()
         self.mirrored: MirroredBacking | None = None
-        """The keeper, if it tells mirrors what it does."""
+        """Backing queue, if it replicates to mirrors."""
         self.successor: QueueInterface | None = None
-        """Who has this queue's name, if this one is retired."""
+        """Queue object that took over, if this one is detached."""
         self._producer = ""
         self._number: Callable[[int], int] = lambda count: 0
-        """Numbers so many publishes of this node's own, as `_producer`; set while the queue is mirrored."""
+        """Reserves publish numbers of `_producer`, this node; set while the queue is mirrored."""
         self._host = host
         self.clock = self._clock = host.clock
         self.use = ConsumerUse(self._clock.now_ms)
         self._confirm_tracker = ConfirmTracker(lambda: host.awaits_flush(self))
         self.dying = 0
-        """Dead letters that are under way and still kept here."""
+        """Number of dead letters that are published and not yet confirmed; the queue still holds them."""
         self.delivered_up_to = 0
-        """What has been with a consumer, up to here, since this node has had a copy."""
+        """Highest sequence that consumers have had since this node has a copy."""
         self._plain = self._find_plain()
-        """It has no mirrors, no limit and no lifetime for its messages."""
+        """Queue without mirrors, length limit and message TTL."""
         self.kept = KeptDeliveries(self)
-        """Deliveries that outlive a master (`ha-redeliver: lost`)."""
+        """Deliveries that survive a failover (`ha-redeliver: lost`)."""
         self._lifetimes = ExpiryTimer(self, host)
         self._lifetimes.watch_idleness()
 
@@ -86,9 +86,9 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
         self, messages: list[Message], publisher: Publisher | None = None, first: int = 0,
         origin: PublishOrigin | None = None,
     ) -> None:  # fmt: skip
-        """Append messages numbered `first`, `first + 1` … by their publisher, if it wants confirms. Those
-        from another node say so with `origin`, and are kept once however often they come. All or none of
-        them are presented."""
+        """Append messages numbered `first`, `first + 1` … by their publisher, if it wants confirms. `origin`
+        identifies messages of another node; the queue keeps them once. All or none of them are deduplicated
+        by publish id."""
         if self.deleted:
             self._publish_too_late(messages, publisher, first, origin)
             return
@@ -111,7 +111,7 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
     def _publish_plain(
         self, messages: list[Message], publisher: Publisher | None, first: int, persistent: bool
     ) -> None:
-        """Append messages to a queue on one node without limits and lifetimes."""
+        """Append messages to a queue without mirrors, length limit and TTL."""
         self.backing.publish(messages)
         self.counters.published += len(messages)
         if publisher is not None:
@@ -141,7 +141,7 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
     def _publish_too_late(
         self, messages: list[Message], publisher: Publisher | None, first: int, origin: PublishOrigin | None
     ) -> None:
-        """The queue is deleted, or its name has gone over to another object since its route was found."""
+        """Pass messages to the successor, or confirm them if the queue is deleted."""
         if self.successor is not None:
             self.successor.publish(messages, publisher, first, origin)
         elif publisher is not None:
@@ -150,8 +150,8 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
     def _settle_again(
         self, publisher: Publisher | None, first: int, messages: list[Message], origin: PublishOrigin
     ) -> None:
-        """The last master had these. It may have refused them, if that is what full queues do here, and
-        that is not known any more: a publisher is told so that it had better ask again."""
+        """Confirm messages that the last master already had. If full queues reject publishes, it may have
+        refused them. This master cannot know, and refuses them, so that the publisher tries again."""
         last = first + len(messages) - 1
         if publisher is not None and self.settings.rejects_publishes and self.settings.limited:
             for number in range(first, last + 1):
@@ -162,7 +162,7 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
         self._confirm_later(publisher or (NOBODY if kept else None), first, last, persistent, origin, kept)
 
     def forget_producers(self, gone: Callable[[str], bool]) -> None:
-        """Nodes' lives are over: nothing more comes from them."""
+        """Forget producers whose incarnation has ended: they publish nothing more."""
         names = self.producers.forget(gone)
         if names:
             self.backing.forget_producers(names)
@@ -208,7 +208,7 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
         origin: PublishOrigin | None,
         messages: Sequence[Message] = (),
     ) -> None:
-        """Confirm when everything appended up to now is as safe as such messages are to be."""
+        """Confirm when everything appended so far is as safe as messages of this kind must be."""
         if publisher is None:
             return
         durable = self.settings.durable and persistent
@@ -224,7 +224,7 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
 
     @property
     def congested(self) -> bool:
-        """Consumers are at work and have more waiting for them than they need: publishers may rest."""
+        """Consumers have more ready messages than they need, or mirrors lag: publishers may pause."""
         backing = self.backing
         plenty = (
             backing.ready_count > limits.CONGESTED_MESSAGES or backing.ready_bytes > limits.CONGESTED_BYTES
@@ -233,32 +233,32 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
 
     @property
     def full(self) -> bool:
-        """Are the mirrors too far behind?"""
+        """Mirrors lag so far behind that publishers must wait."""
         return self.mirrored is not None and self.mirrored.behind
 
     def when_room(self, go_on: Callable[[], None]) -> None:
-        """Call this once the mirrors have caught up."""
+        """Call `go_on` once the mirrors have caught up."""
         if self.full and not self.deleted:
             self._confirm_tracker.when_room(go_on)
         else:
             go_on()
 
     def flushed(self) -> None:
-        """Everything appended so far is on disk: confirm it."""
+        """Confirm publishes that waited for the journal's flush."""
         self._confirm_tracker.flushed()
 
     def completed(self, received: int, durable: int) -> None:
-        """How far the ring has come."""
+        """Process the progress of the ring: operations that all members have received, and have on disk."""
         self._confirm_tracker.completed(received, durable)
         if self.kept.completed(received):
             self._host.wake(self)
         if not self.full:
             self._confirm_tracker.resume_publishers()
 
-    # -- handing out ------------------------------------------------------------------------------
+    # -- delivery ---------------------------------------------------------------------------------
 
     def pump(self) -> bool:
-        """Deal out ready messages while consumers have room; True if there was more than one turn's work."""
+        """Deliver ready messages while consumers have room; True if more is left for another turn."""
         lifetimes = self._lifetimes
         if not lifetimes.expiring:
             more = self._deal(checking=False)
@@ -270,14 +270,15 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
         return more
 
     def _deal_now_or_never(self, messages: Sequence[Message]) -> None:
-        """Deal out messages whose lifetime is 0. They do not wait for the ring, or they would always expire;
-        but they do not overtake messages that wait."""
+        """Deliver messages with a TTL of 0. They do not wait for the ring, or they would always expire; but
+        they do not overtake messages that wait."""
         up_to = self.kept.urgent_up_to(messages)
         if up_to is not None:
             self._deal(checking=False, up_to=up_to)
 
     def _deal(self, *, checking: bool, up_to: int | None = None) -> bool:
-        """Deal out; not `checking` for expired ones, because a lifetime of 0 means "now or never"."""
+        """Deliver ready messages; not `checking` for expired ones, because a TTL of 0 means "now or
+        never"."""
         backing, kept = self.backing, self.kept
         waits = up_to is None and (kept.gated or kept.awaiting)
         budget, budget_bytes = limits.DELIVERIES_PER_PUMP, limits.DELIVERY_BATCH_BYTES
@@ -311,7 +312,7 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
         return backing.ready_count > 0
 
     def take(self, no_ack: bool, holder: str = "") -> Message | None:
-        """One message for basic.get."""
+        """Fetch one message for basic.get."""
         lifetimes = self._lifetimes
         lifetimes.touch()
         if lifetimes.expiring:
@@ -330,7 +331,7 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
         return messages[0]
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
-        """Consumers are done with these."""
+        """Remove messages that consumers acknowledged."""
         if self.deleted:
             self.kept.forward("acknowledge", messages)
         else:
@@ -338,7 +339,7 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
             self.backing.acknowledge(messages)
 
     def requeue(self, messages: Sequence[Message]) -> None:
-        """Consumers gave these back."""
+        """Make messages ready again that consumers returned."""
         if self.deleted:
             self.kept.forward("requeue", messages)
             return
@@ -352,11 +353,11 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
     # -- consumers and settings -------------------------------------------------------------------
 
     def touch(self) -> None:
-        """The queue is in use."""
+        """Reset the idle time of the queue."""
         self._lifetimes.touch()
 
     def join(self, consumer: QueueConsumer) -> None:
-        """A consumer that was allowed to consume joins."""
+        """Add a consumer that has passed the checks of `subscribe`."""
         self.consumers.add(consumer)
         self.use.available(self._clock.now_ms)
         if consumer.exclusive:
@@ -367,7 +368,7 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
         self._host.wake(self)
 
     def unsubscribe(self, consumer: QueueConsumer) -> None:
-        """A consumer leaves; what it holds is its channel's business."""
+        """Remove a consumer; its channel settles the deliveries that it holds."""
         if self.deleted:
             return
         self.consumers.remove(consumer)
@@ -380,7 +381,7 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
             self._host.wake(self)
 
     def ready_again(self, consumer: QueueConsumer) -> None:
-        """A consumer that was out of room has some."""
+        """Resume a consumer whose prefetch was used up and now has room."""
         if not self.deleted:
             self.consumers.ready_again(consumer)
             self.use.available(self._clock.now_ms)
@@ -388,7 +389,7 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
                 self._host.wake(self)
 
     def apply(self, settings: QueueSettings) -> None:
-        """Policies have changed."""
+        """Apply settings that a policy has changed."""
         self.settings = settings
         self._plain = self._find_plain()
         self.kept.follow_settings()
@@ -402,7 +403,7 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
             self._drop_surplus()
 
     def erase(self, notify: Callable[[QueueConsumer], None]) -> None:
-        """The queue is deleted: tell its consumers, forget its messages, confirm what waits."""
+        """Delete the queue: notify its consumers, delete its messages, confirm waiting publishes."""
         self.deleted = True
         self._confirm_tracker.forget()
         for deferred in self.kept.take_deferred():
@@ -418,14 +419,14 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
     # -- mirrors ----------------------------------------------------------------------------------
 
     def mirror(self, backing: MirroredBacking, producer: str, number: Callable[[int], int]) -> None:
-        """The queue is mirrored from now on."""
+        """Replicate the queue from now on."""
         self.backing = self.mirrored = backing
         self._producer, self._number = producer, number
         self._plain = False
         self.kept.follow_settings()
 
     def unmirror(self, backing: BackingQueue) -> None:
-        """The last mirror is gone."""
+        """Stop replication after the last mirror has left."""
         self.backing, self.mirrored = backing, None
         self._plain = self._find_plain()
         self._confirm_tracker.alone()
@@ -435,28 +436,28 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
     # -- earlier masters --------------------------------------------------------------------------
 
     def reclaim(self, spans: Sequence[Span]) -> list[Message]:
-        """Take exactly these out of what is ready: clients hold them from an earlier master."""
+        """Fetch exactly these ready messages: clients hold them from an earlier master."""
         messages = self.backing.reclaim(spans)
         if self.backing.unacked_count > limits.UNACKED_HOT_MESSAGES:
             self.backing.release_contents(messages)
         return messages
 
     def claims_known(self) -> None:
-        """Every node has said what its clients hold: the rest may be delivered."""
+        """Resume deliveries after all claims are stated or dropped."""
         if self.settings.limited and not self.settings.rejects_publishes:
             self._drop_surplus()
         self._host.wake(self)
 
     def keep(self, holder: str, claim: Claim) -> None:
-        """Clients of this node hold messages from an earlier master."""
+        """Claim messages that clients of this node hold from an earlier master."""
         self.kept.keep(holder, claim)
 
     def settle_kept(self, settlement: Settlement, sequences: Sequence[int]) -> None:
-        """Clients of this node have settled messages that they hold from an earlier master."""
+        """Settle messages that clients of this node hold from an earlier master."""
         self.kept.settle(settlement, sequences)
 
     def detach(self) -> tuple[list[QueueConsumer], list[WaitingConfirms]]:
-        """Another node is master: this object is over. Gives its consumers, and who waits for the ring;
-        the keeper is left to whoever calls."""
+        """End this object because another node is master. Returns its consumers and waiting confirms; the
+        caller takes care of the backing queue."""
         self.deleted = True
         return self._dismiss(), self._confirm_tracker.take_all()

@@ -1,15 +1,15 @@
-"""What channels see of a queue, wherever its messages are kept.
+"""Queue interface for channels, independent of the node that is the queue's master.
 
-A queue of this node and a queue whose master is on another node have the same face. Whatever may have to
-travel is a *question*: it takes what to do with the answer and what to do with a refusal, and exactly one
-of the two is called, at once by a queue of this node, later by one that has to ask.
+A queue of this node and a queue whose master is another node implement the same interface. An operation with
+a result is a *request*: it takes a callback for the reply and one for the error. Exactly one of them is
+called: at once by a queue of this node, later by a queue that must wait for its master.
 
     publish, acknowledge, requeue, reject, unsubscribe, ready_again, touch,
-    deliver_published                                                           said, not asked
-    get, count, purge, subscribe, check_deletion, inquire                       asked
+    deliver_published                                                           one-way operations
+    get, count, purge, subscribe, check_deletion, handle_range_request          requests
 
-An object with this face lives as long as one master's tenure. When another master takes over, the vhost
-puts a new object in its place; what is said to the old one afterwards counts for nothing.
+An object with this interface exists for one epoch of one master. The vhost replaces it when another master
+takes over. The replaced object ignores later operations, except those that it passes to its successor.
 """
 
 from __future__ import annotations
@@ -26,130 +26,132 @@ from mirrormq.queues.queue_settings import QueueSettings
 from mirrormq.ranges.range_request import Answered, RangeRequest
 
 Refused = Callable[[AmqpError], None]
-"""The question was answered with an error, for the client to be told as if it had been raised at once."""
+"""Error callback of a request; the client receives the error as if it had been raised at once."""
 
 
 class Publisher(Protocol):
-    """Who published: a channel that wants to know what became of its messages."""
+    """Publisher of messages: a channel that waits for confirms."""
 
     def confirmed(self, first: int, last: int) -> None:
-        """Publishes numbered `first` to `last` are safe in one more of their queues."""
+        """Count publishes `first` to `last` as confirmed by one more of their queues."""
 
     def refused(self, number: int) -> None:
-        """A queue would not take this one (`reject-publish`)."""
+        """Record that a queue refused this publish (`reject-publish`)."""
 
 
 class Subscriber(QueueConsumer, Protocol):
-    """A consumer of a channel of this node."""
+    """Consumer of a channel of this node."""
 
     queue: QueueInterface
-    """Where it consumes from: changed when another master takes over."""
+    """Queue that it consumes from; replaced when another master takes over."""
 
     @property
     def cancel_on_failover(self) -> bool:
-        """Would it rather be cancelled than moved to a new master?"""
+        """Consumer requests a cancellation instead of a move to the new master."""
 
 
 class Pumped(Protocol):
-    """What has something to do at the end of a turn."""
+    """Object with work at the end of a turn."""
 
     awake: bool
-    """Already on the list of what to pump."""
+    """Already on the list of objects to pump."""
     deleted: bool
 
     def pump(self) -> bool:
-        """Do it; True if there is more than one turn's work."""
+        """Do the work of one turn; True if more is left."""
 
 
 class QueueInterface(Pumped, Protocol):
-    """A queue, as channels see it."""
+    """Queue as channels use it."""
 
     vhost: str
     name: str
     settings: QueueSettings
     owner: object | None
-    """The connection that an exclusive queue belongs to; no connection here, if it is another node's."""
+    """Connection that an exclusive queue belongs to; a placeholder, if the connection is on another node."""
 
     @property
     def congested(self) -> bool:
-        """Publishers may rest for a moment."""
+        """Consumers have more messages than they need, so publishers may pause for a moment."""
 
     @property
     def full(self) -> bool:
-        """Publishers must wait, however long it takes; the broker's own messages are dropped."""
+        """Publishers must wait without a time limit; the broker's internal messages are dropped."""
 
     def when_room(self, go_on: Callable[[], None]) -> None:
-        """Call this once the queue is no longer full."""
+        """Call `go_on` once the queue is no longer full."""
 
     def publish(
         self, messages: list[Message], publisher: Publisher | None = None, first: int = 0,
         origin: PublishOrigin | None = None,
     ) -> None:  # fmt: skip
-        """Append messages numbered `first`, `first + 1` … by their publisher, if it wants confirms. Those
-        that were published through another node, or to another master before, say so with `origin`, and
-        are kept once however often they come."""
+        """Append messages numbered `first`, `first + 1` … by their publisher, if it wants confirms. `origin`
+        identifies messages from another node, or that an earlier master may have; the queue keeps them
+        once."""
 
     def get(self, no_ack: bool, answered: Callable[[Message | None, int], bool], refused: Refused) -> None:
-        """One message, and how many are ready behind it. If the answer says that nobody is there to take
-        the message any more (False), it goes back."""
+        """Fetch one message, and report the number of ready messages behind it. If `answered` returns False,
+        the client is gone and the message is requeued."""
 
     def count(self, answered: Callable[[int, int], object], refused: Refused) -> None:
-        """How many messages are ready, how many consumers there are. Counts as use of the queue."""
+        """Report the numbers of ready messages and of consumers. Counts as use of the queue."""
 
     def purge(self, answered: Callable[[int], object], refused: Refused) -> None:
-        """Drop what is ready; says how many that were."""
+        """Drop all ready messages; reports their number."""
 
     def check_deletion(
         self, if_unused: bool, if_empty: bool, answered: Callable[[int], object], refused: Refused
     ) -> None:
-        """May the queue be deleted? Says how many messages are ready, or why not."""
+        """Check whether the queue may be deleted; reports the number of ready messages, or the reason against
+        it."""
 
     def subscribe(self, consumer: Subscriber, answered: Callable[[], object], refused: Refused) -> None:
-        """A consumer joins, or is refused because the queue is in exclusive use."""
+        """Add a consumer, or refuse it because the queue is in exclusive use."""
 
     def handle_range_request(
         self, range_request: RangeRequest, answered: Answered, refused: Refused, reader: object
     ) -> None:
-        """A question about ranges or leases (`ranges.questions`). `reader` is on whose behalf: what it asks
-        is answered in order."""
+        """Handle a range or lease request (`ranges.range_protocol`). Requests of one `reader` are handled in
+        order."""
 
     def deliver_published(self) -> None:
-        """Consumers are about to leave: what was published before is theirs, as far as they have credit."""
+        """Deliver earlier publishes to consumers as far as they have credit, before consumers leave."""
 
     def unsubscribe(self, consumer: Subscriber) -> None:
-        """A consumer leaves; what it holds is its channel's business."""
+        """Remove a consumer; its channel settles the deliveries that it holds."""
 
     def ready_again(self, consumer: Subscriber) -> None:
-        """A consumer that was out of room has some."""
+        """Resume a consumer whose prefetch was used up and now has room."""
 
     def is_active(self, consumer: QueueConsumer) -> bool:
-        """Does it get messages, and not only wait for the single active consumer to go?"""
+        """Return whether the consumer receives messages, and does not wait for the single active consumer to
+        leave."""
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
-        """Consumers are done with these."""
+        """Remove messages that consumers acknowledged."""
 
     def requeue(self, messages: Sequence[Message]) -> None:
-        """Consumers gave these back."""
+        """Make messages ready again that consumers returned."""
 
     def reject(self, messages: Sequence[Message]) -> None:
-        """Consumers do not want these, and they are not to come back."""
+        """Discard messages that consumers rejected without requeue."""
 
     def delivered_before(self, sequence: int) -> None:
-        """Messages up to this one have been with consumers in an earlier tenure: those that are still there
-        say so (G5)."""
+        """Record that consumers have had messages up to `sequence` in an earlier epoch; those that remain are
+        redelivered (G5)."""
 
     def keep(self, holder: str, claim: Claim) -> None:
-        """Clients of this node, named `holder`, hold messages from an earlier tenure, and go on holding them
-        (`ha-redeliver: lost`)."""
+        """Withhold messages that clients of this node (`holder`) keep from an earlier epoch (`ha-redeliver:
+        lost`)."""
 
     def settle_kept(self, settlement: Settlement, sequences: Sequence[int]) -> None:
-        """Clients have settled such messages."""
+        """Settle messages that clients keep from an earlier epoch."""
 
     def touch(self) -> None:
-        """The queue is in use."""
+        """Reset the idle time of the queue."""
 
     def apply(self, settings: QueueSettings) -> None:
-        """Policies have changed."""
+        """Apply settings that a policy has changed."""
 
     def erase(self, notify: Callable[[QueueConsumer], None]) -> None:
-        """The queue is deleted: tell its consumers, confirm what waits."""
+        """Delete the queue: notify its consumers and confirm waiting publishes."""

@@ -1,4 +1,4 @@
-"""What governs one queue: how it was declared, and what policies add to that."""
+"""Effective settings of one queue: declaration, arguments and policies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSettings:
-    """A queue's declared nature and its limits after arguments and policies have been merged."""
+    """Declared properties and limits of a queue, after arguments and policies are merged."""
 
     durable: bool = False
     auto_delete: bool = False
@@ -23,20 +23,20 @@ class QueueSettings:
     single_active_consumer: bool = False
     lazy: bool = False
     redeliver_lost: bool = False
-    """`ha-redeliver: lost`: a failover requeues only what lost clients held."""
+    """`ha-redeliver: lost`: a failover requeues only deliveries that clients of lost nodes held."""
 
     @property
     def limited(self) -> bool:
-        """Is there a limit on the queue's length?"""
+        """Queue has a length limit."""
         return self.max_length is not None or self.max_length_bytes is not None
 
     def exceeded(self, count: int, size_bytes: int) -> bool:
-        """Would so many messages with so many bytes be too many?"""
+        """Return whether `count` messages of `size_bytes` in total exceed a limit."""
         return (self.max_length is not None and count > self.max_length) or (
             self.max_length_bytes is not None and size_bytes > self.max_length_bytes
         )
 
     @property
     def rejects_publishes(self) -> bool:
-        """Does a full queue refuse new messages rather than drop old ones?"""
+        """Full queue refuses new messages instead of dropping old ones."""
         return self.overflow != "drop-head"

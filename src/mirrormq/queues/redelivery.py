@@ -1,8 +1,8 @@
-"""What consumers may have had from an earlier master, although this one has not heard of it (G5).
+"""Redelivery marks: messages that consumers may have had from an earlier master (guarantee G5).
 
-A master tells its mirrors what it delivers, and may die before they hear it. The nodes of its consumers know:
-they say up to where they were sent messages. And what a publisher's node sends again, because nobody
-told it that it is safe, may have been with a consumer too.
+A master replicates its deliveries, and may fail before the mirrors receive them. Two other sources fill this
+gap. The nodes of consumers report the highest sequence that was delivered to them. A publisher's node marks
+publishes that it sends again because the earlier master did not confirm them: a consumer may have had them.
 """
 
 from __future__ import annotations
@@ -20,23 +20,24 @@ if TYPE_CHECKING:
 
 
 class RedeliveryMarks:
-    """The part of a Queue that marks messages as redelivered for the sake of earlier masters."""
+    """Redelivery marks of Queue (mixin)."""
 
     delivered_up_to: int
     _redelivery_up_to = 0
     _sent_again: tuple[tuple[int, int], ...] = ()
-    """First and last sequence of messages that were published to an earlier master before."""
+    """Intervals (first and last sequence) of messages that were already published to an earlier master."""
     _redelivery_highest = 0
 
     def delivered_before(self: Queue, sequence: int) -> None:  # type: ignore[misc]
-        """Messages up to this one have been with consumers."""
+        """Record that consumers have had messages up to `sequence` from an earlier master."""
         self._redelivery_up_to = max(self._redelivery_up_to, sequence)
         self._redelivery_highest = max(self._redelivery_highest, sequence)
         self._tell_delivered_before(sequence)
 
     def published_before(self: Queue, messages: Sequence[Message]) -> None:  # type: ignore[misc]
-        """These were published together, and an earlier master may have delivered them. The next master, or
-        this one after a restart, knows only how far deliveries have come, and says it of a few too many."""
+        """Record messages, published together, that an earlier master may have delivered. The next master, or
+        this one after a restart, knows only the highest delivered sequence. It therefore marks a few messages
+        too many."""
         sequences = [message.sequence for message in messages if message.sequence]
         if not sequences:
             return
@@ -58,7 +59,7 @@ class RedeliveryMarks:
             self.backing.delivered(sequence)
 
     def _mark(self, messages: list[Message]) -> None:
-        """Messages go out, those of the lowest number first."""
+        """Mark messages that are about to be delivered as redelivered; the lowest sequence is first."""
         if messages[0].sequence > self._redelivery_highest:
             return
         for message in messages:

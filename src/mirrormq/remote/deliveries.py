@@ -1,7 +1,7 @@
-"""What a queue of another node delivers to consumers here, and what they say about it.
+"""Deliveries from a queue of another node to consumers of this node, and their settlements.
 
-A consumer that needs no acknowledgements is one that does to its master: the message is acknowledged when it
-has been passed on to the client. So nothing that is under way is lost when a consumer is cancelled.
+A consumer without acknowledgements (`no-ack`) acknowledges towards the master: this node acknowledges a
+message when it has passed it to the client. A cancelled consumer therefore loses no message in flight.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mirrormq.remote.subscription import Subscription
 
 
 class Deliveries:
-    """The consumers of this node at one queue, in one tenure, and what they have settled."""
+    """Consumers of this node at one queue in one epoch, and their settlements."""
 
     __slots__ = (
         "_acknowledged",
@@ -53,37 +53,37 @@ class Deliveries:
         self._by_key: dict[int, Subscription] = {}
         self._by_consumer: dict[QueueConsumer, Subscription] = {}
         self._dirty_marked: dict[Subscription, None] = {}
-        """Those whose room may have changed."""
+        """Subscriptions whose room may have changed."""
         self._acknowledged: list[int] = []
         self._requeued: list[int] = []
         self._rejected: list[int] = []
         self._envelopes = Envelopes()
         self.delivered_up_to = 0
-        """What consumers of this node have been sent, by this master or an earlier one."""
+        """Highest sequence that consumers of this node were sent, by this master or an earlier one."""
         self._retained = RetainedDeliveries() if retaining else None
-        """What the next master is told, with `ha-redeliver: lost`."""
+        """Deliveries and settlements to report to the next master, with `ha-redeliver: lost`."""
         self._claimed: list[Range] | None = None
-        """The claim to state to this master."""
+        """Claim to state to this master."""
         self._settlements = 0
-        """Settle items sent."""
+        """Number of Settle items sent."""
 
     # -- consumers ------------------------------------------------------------------------------
 
     @property
     def consumers(self) -> list[Subscriber]:
-        """In the order in which they joined."""
+        """Consumers in the order in which they joined."""
         return [subscription.consumer for subscription in self._by_key.values()]
 
     def join(self, subscription: Subscription) -> None:
-        """The master has taken a consumer in. It is out of turn for good: it says whenever it has room, and
-        may have got some while the question was under way."""
+        """Add a consumer that the master has accepted. It always counts as waiting: it reports its room,
+        which may have grown during the request."""
         subscription.consumer.waiting = True
         self._dirty_marked[subscription] = None
         self._by_key[subscription.key] = subscription
         self._by_consumer[subscription.consumer] = subscription
 
     def leave(self, consumer: QueueConsumer, stream: Stream) -> None:
-        """A consumer leaves; what has not been passed on to it goes back."""
+        """Remove a consumer, and requeue messages that were not passed to it."""
         subscription = self._by_consumer.pop(consumer, None)
         if subscription is None:
             return
@@ -93,37 +93,37 @@ class Deliveries:
         stream.put(Unsubscribe(self._place.queue_id, self._place.epoch, subscription.key))
 
     def mark_dirty(self, consumer: QueueConsumer) -> bool:
-        """A consumer has room; False if it is none."""
+        """Mark a consumer that has room; False if it is not subscribed."""
         subscription = self._by_consumer.get(consumer)
         if subscription is not None:
             self._dirty_marked[subscription] = None
         return subscription is not None
 
     def set_active(self, key: int, active: bool) -> None:
-        """The master says whether a consumer is the single active one."""
+        """Record from the master whether a consumer is the single active one."""
         if key in self._by_key:
             self._by_key[key].active = active
 
     def is_active(self, consumer: QueueConsumer) -> bool:
-        """Does it get messages?"""
+        """Return whether the consumer receives messages."""
         subscription = self._by_consumer.get(consumer)
         return subscription is not None and subscription.active
 
     # -- messages -------------------------------------------------------------------------------
 
     def deliver(self, item: Deliver) -> None:
-        """Messages have come; those of a consumer that has left go back."""
+        """Pass messages to their consumer; requeue them if it has left."""
         subscription = self._by_key.get(item.consumer)
         for run in item.runs:
             if subscription is None:
-                self._requeued += run.sequences  # nobody has seen them
+                self._requeued += run.sequences  # not passed to any client
             else:
                 self._passed(subscription, subscription.came(self.unpack(run)))
         if subscription is not None:
             self._dirty_marked[subscription] = None
 
     def unpack(self, run: DeliveredRun) -> list[Message]:
-        """The messages of a run, from now on known to have been delivered."""
+        """Return the messages of a run, and count them as delivered."""
         self.delivered_up_to = max(self.delivered_up_to, *run.sequences)
         return unpack_deliveries(run, self._envelopes)
 
@@ -134,12 +134,12 @@ class Deliveries:
             self._retained.delivered([message.sequence for message in messages], subscription.consumer)
 
     def got(self, messages: Sequence[Message]) -> None:
-        """A client holds what it asked for."""
+        """Retain messages that a client received by basic.get."""
         if self._retained is not None:
             self._retained.delivered([message.sequence for message in messages])
 
     def settle(self, settlement: Settlement, sequences: Sequence[int]) -> None:
-        """Consumers are done with these, gave them back, or do not want them."""
+        """Record that consumers acknowledged, requeued or rejected these sequences."""
         if settlement == "acknowledge":
             self._acknowledged += sequences
         elif settlement == "requeue":
@@ -152,14 +152,14 @@ class Deliveries:
     # -- earlier and later masters --------------------------------------------------------------
 
     def retain(self, retaining: bool) -> None:
-        """The policy has changed. What was delivered before is not known."""
+        """Follow the policy `ha-redeliver`. Deliveries before the change are not known."""
         if not retaining:
             self._retained = None
         elif self._retained is None:
             self._retained = RetainedDeliveries()
 
     def keep(self, claim: Claim) -> None:
-        """Clients hold messages from an earlier master."""
+        """Claim messages that clients hold from an earlier master."""
         self.retain(True)
         assert self._retained is not None
         self._claimed = ranges_of(claim.sequences)
@@ -169,12 +169,12 @@ class Deliveries:
         self._rejected += claim.rejected
 
     def replicated(self, count: int) -> None:
-        """The master says how many Settle items are in the ring."""
+        """Forget settlements of the first `count` Settle items, which are in the ring."""
         if self._retained is not None:
             self._retained.replicated(count)
 
     def claim(self) -> Claim:
-        """What the next master is to know."""
+        """Return the claim to state to the next master."""
         if self._retained is None:
             return NOTHING
         return self._retained.claim(self._unsent())
@@ -188,7 +188,7 @@ class Deliveries:
     # -- sending --------------------------------------------------------------------------------
 
     def send(self, stream: Stream) -> None:
-        """Tell the master what was settled, and who may have more."""
+        """Send settlements and new credit to the master."""
         place = self._place
         granted: list[Subscription] = []
         for subscription in self._dirty_marked:

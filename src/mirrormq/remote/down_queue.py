@@ -1,4 +1,4 @@
-"""A queue that nobody is master of: those who could be are down, and it waits for one of them."""
+"""Down queue: a queue without a master, because every node that could be master is down. It waits for one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mirrormq.remote.handover import Handover
 
 
 class DownQueue:
-    """Takes nothing and gives nothing, and says which node it waits for."""
+    """Queue that refuses all requests and names the node that it waits for."""
 
     congested = False
     full = False
@@ -27,7 +27,7 @@ class DownQueue:
         self.name = name
         self.settings = settings
         self.home = home
-        """The node that is named to clients."""
+        """Node that is named to clients."""
         self._mirrored = mirrored
         self.deleted = False
         self.awake = False
@@ -38,8 +38,8 @@ class DownQueue:
 
     @property
     def absence(self) -> NotFound | None:
-        """Why nothing at all can be done with its name, if so. As in RabbitMQ, which does not know a queue
-        that is nowhere but on its home node until that node is back, and does know a mirrored one."""
+        """Error for every use of the queue's name, or None. As in RabbitMQ, an unmirrored queue does not
+        exist for clients while its home node is down; a mirrored one does."""
         return None if self._mirrored else self._reason()
 
     def _reason(self) -> NotFound:
@@ -56,13 +56,14 @@ class DownQueue:
         self, messages: list[Message], publisher: Publisher | None = None, first: int = 0,
         origin: PublishOrigin | None = None,
     ) -> None:  # fmt: skip
-        """Nobody would keep them."""
+        """Refuse the messages: no node would keep them."""
         if publisher is not None:
             for number in range(first, first + len(messages)):
                 publisher.refused(number)
 
     def when_room(self, go_on: Callable[[], None]) -> None:
-        """Clients are refused at once; who can wait is called when somebody is master, or it is deleted."""
+        """Call `go_on` when the queue has a master or is deleted. Publishes of clients do not wait: they are
+        refused at once."""
         self._waiting.append(go_on)
 
     def _resume_publishers(self) -> None:
@@ -71,23 +72,23 @@ class DownQueue:
             go_on()
 
     def get(self, no_ack: bool, answered: Callable[[Message | None, int], bool], refused: Refused) -> None:
-        """No."""
+        """Refuse the request."""
         self._refuse(refused)
 
     def count(self, answered: Callable[[int, int], object], refused: Refused) -> None:
-        """No."""
+        """Refuse the request."""
         self._refuse(refused)
 
     def purge(self, answered: Callable[[int], object], refused: Refused) -> None:
-        """No."""
+        """Refuse the request."""
         self._refuse(refused)
 
     def check_deletion(
         self, if_unused: bool, if_empty: bool, answered: Callable[[int], object], refused: Refused
     ) -> None:
-        """As in RabbitMQ: a mirrored queue that may not go on with what its mirrors have can be given up, but
-        not as an empty one, which nobody knows it to be. One that is on its home node alone will be there
-        again when that node is."""
+        """Allow the deletion of a mirrored queue, as in RabbitMQ, although no mirror may be promoted.
+        `if_empty` is refused, because the length is not known. An unmirrored queue is refused: it returns
+        with its home node."""
         if not self._mirrored:
             self._refuse(refused)
         elif if_empty:
@@ -96,65 +97,66 @@ class DownQueue:
             answered(0)
 
     def subscribe(self, consumer: Subscriber, answered: Callable[[], object], refused: Refused) -> None:
-        """No."""
+        """Refuse the consumer."""
         self._refuse(refused)
 
     def handle_range_request(
         self, range_request: RangeRequest, answered: Answered, refused: Refused, reader: object
     ) -> None:
-        """No."""
+        """Refuse the request."""
         self._refuse(refused)
 
     def deliver_published(self) -> None:
-        """It has no consumers."""
+        """Do nothing: a down queue has no consumers."""
 
     def unsubscribe(self, consumer: QueueConsumer) -> None:
-        """It has no consumers."""
+        """Do nothing: a down queue has no consumers."""
 
     def ready_again(self, consumer: QueueConsumer) -> None:
-        """It has no consumers."""
+        """Do nothing: a down queue has no consumers."""
 
     def is_active(self, consumer: QueueConsumer) -> bool:
-        """It has no consumers."""
+        """Return False: a down queue has no consumers."""
         return False
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
-        """They are not its."""
+        """Do nothing: the messages belong to an earlier master."""
 
     def requeue(self, messages: Sequence[Message]) -> None:
-        """They are not its."""
+        """Do nothing: the messages belong to an earlier master."""
 
     def reject(self, messages: Sequence[Message]) -> None:
-        """They are not its."""
+        """Do nothing: the messages belong to an earlier master."""
 
     def delivered_before(self, sequence: int) -> None:
-        """The next master will want to know."""
+        """Remember the mark for the next master."""
         self._delivered_up_to = sequence
 
     def keep(self, holder: str, claim: Claim) -> None:
-        """Its consumers are cancelled, and what they hold returns to the queue when there is a master."""
+        """Remember the claim for the next master. The consumers are cancelled, so their deliveries are
+        requeued there."""
         self._claim = claim._replace(held=(), requeued=(*claim.requeued, *claim.held))
 
     def settle_kept(self, settlement: Settlement, sequences: Sequence[int]) -> None:
-        """They are not its."""
+        """Do nothing: the claim already requeues the messages."""
 
     def touch(self) -> None:
-        """Nobody counts."""
+        """Do nothing: a down queue does not measure its idle time."""
 
     def pump(self) -> bool:
-        """There is nothing to do."""
+        """Do nothing: there is no work."""
         return False
 
     def apply(self, settings: QueueSettings) -> None:
-        """Policies have changed."""
+        """Apply settings that a policy has changed."""
         self.settings = settings
 
     def detach(self, *, keeping: bool = False) -> Handover:
-        """Somebody has become master."""
+        """End this object because the queue has a master."""
         claim = self._claim if keeping else None
         return Handover(delivered_up_to=self._delivered_up_to, over=self._resume_publishers, claim=claim)
 
     def erase(self, notify: Callable[[QueueConsumer], None]) -> None:
-        """The queue is deleted."""
+        """Delete the queue, and resume waiting publishers."""
         self.deleted = True
         self._resume_publishers()

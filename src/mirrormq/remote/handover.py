@@ -1,11 +1,11 @@
-"""From one master's tenure to the next: what the old object knew that the new one must know.
+"""Handover from one epoch's queue object to the next one's, on the node of the clients.
 
-Consumers of this node's channels go over to the new object, unless they asked to be told instead
-(`x-cancel-on-ha-failover`). Publishes without a final word are published again, under the numbers they had,
-so that the new master knows those it has already; those that it has not may have been with a consumer all the
-same, and say so (G5). Questions without an answer are asked again. What consumers hold is not handed over: at
-the new master it is ready again, and what they say about it counts for nothing. With `ha-redeliver: lost` it
-is claimed from the new master, and what they say about it is passed on (`queues.kept_deliveries`).
+Consumers move to the new object, unless they requested a cancellation (`x-cancel-on-ha-failover`). Unsettled
+publishes are published again under their numbers, so that the new master detects those that it has. A
+consumer may have had the others all the same, so they are marked as redelivered (G5). Pending requests
+are repeated. Deliveries that clients hold are not handed over: they are ready at the new master, and later
+settlements of them are ignored. With `ha-redeliver: lost`, this node claims them from the new master and
+forwards their settlements (`queues.kept_deliveries`).
 """
 
 from __future__ import annotations
@@ -21,33 +21,34 @@ from mirrormq.queues.queue_interface import QueueInterface, Subscriber
 from mirrormq.remote.pending_publishes import PendingBatch
 
 Question = Callable[[QueueInterface], None]
-"""Asks the queue it is given."""
+"""Request that is repeated to the queue object that it is called with."""
 
 
 @dataclass
 class Handover:
-    """What one tenure leaves to the next."""
+    """State that the queue object of one epoch leaves to its successor."""
 
     producer: str = ""
-    """Whose numbers the publishes have."""
+    """Producer that numbered the publishes."""
     consumers: list[Subscriber] = field(default_factory=list)
     publishes: list[PendingBatch] = field(default_factory=list)
     questions: list[Question] = field(default_factory=list)
     delivered_up_to: int = 0
-    """What this node's consumers were sent, up to here."""
+    """Highest sequence that consumers of this node were sent."""
     claim: Claim | None = None
-    """What this node's clients hold, if they keep it."""
+    """Claim of this node's clients, if they keep their deliveries."""
     begun: Callable[[QueueInterface], None] = lambda successor: None
-    """Told who has taken over."""
+    """Callback that receives the successor."""
     over: Callable[[], None] = lambda: None
-    """Told when everything is handed over: those who waited for room may publish, and overtake nobody."""
+    """Callback at the end of the handover: waiting publishers may publish without overtaking earlier
+    publishes."""
 
 
 def hand_over(
     handover: Handover, successor: QueueInterface, holder: str = "", *, failover: bool = True
 ) -> None:
-    """Let the next tenure begin. Publishes go first, so that a get that followed them finds them. `holder` is
-    the name of this node, in its incarnation."""
+    """Pass all state to the successor. Publishes go first, so that a later basic.get finds them. `holder` is
+    this node with its incarnation."""
     handover.begun(successor)
     if handover.claim is not None:
         successor.keep(holder, handover.claim)
@@ -71,7 +72,7 @@ def hand_over(
 
 
 def move(consumer: Subscriber, successor: QueueInterface, *, failover: bool) -> None:
-    """A consumer goes over to the new object, or is cancelled."""
+    """Move a consumer to the successor, or cancel it."""
     if failover and consumer.cancel_on_failover:
         consumer.cancelled()
         return

@@ -1,7 +1,7 @@
-"""What one other node does with a queue of this node: publishes, consumes, asks.
+"""Peer session: publishes, consumers and requests of one other node at a queue of this node.
 
-It holds the messages that are out with the node's consumers, by sequence number. When the node's life ends,
-its consumers leave and the messages go back to the queue.
+It holds the messages that are delivered to the node's consumers, by sequence. When the node's incarnation
+ends, its consumers leave and the messages are requeued.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from mirrormq.remote.stream import Stream
 
 
 class PeerSession:
-    """One node at one queue, in one tenure. The Publisher of what comes from there."""
+    """Session of one node at one queue in one epoch. Acts as Publisher of the node's messages."""
 
     def __init__(
         self, queue: Queue, queue_id: int, epoch: int, stream: Stream, tell: Callable[[PeerSession], None]
@@ -51,13 +51,13 @@ class PeerSession:
         self.epoch = epoch
         self.stream = stream
         self.holder = f"{stream.peer}#{stream.incarnation}"
-        """The node, with its incarnation."""
+        """Node with its incarnation."""
         self._settlements = 0
-        """Settle items that have come …"""
+        """Number of Settle items received."""
         self._replicated = 0
-        """… and those of them that are in the ring, if the node has not been told."""
+        """Number of Settle items that are in the ring, until it is reported to the node; then 0."""
         self._inherited: dict[int, Message] = {}
-        """Messages that clients of the node hold from an earlier tenure of this master, until it claims
+        """Messages that clients of the node hold from an earlier epoch of this master, until the node claims
         them."""
         self._ended = False
         self._consumers: dict[int, RemoteConsumer] = {}
@@ -65,14 +65,14 @@ class PeerSession:
         self._kept: list[Range] = []
         self._refused: list[int] = []
         self._gets: deque[int] = deque()
-        """Questions for a message that wait for the link …"""
+        """Get requests that wait until the link can carry replies."""
         self._range_requests: deque[RangeQuery] = deque()
-        """… and those about ranges, whose answers may be large too."""
+        """Range requests that wait until the link can carry replies, which may be large."""
         self._envelopes = Envelopes()
         self._tell = tell
 
     def receive(self, item: ToMaster) -> None:
-        """An item of this tenure."""
+        """Process an item of this epoch."""
         if isinstance(item, Publish):
             self._publish(item)
         elif isinstance(item, Settle):
@@ -110,17 +110,17 @@ class PeerSession:
             number += len(messages)
 
     def confirmed(self, first: int, last: int) -> None:
-        """The queue has these."""
+        """Record publishes that the queue has confirmed."""
         self._kept.append((first, last))
         self._tell(self)
 
     def refused(self, number: int) -> None:
-        """The queue would not take this one."""
+        """Record a publish that the queue refused."""
         self._refused.append(number)
         self._tell(self)
 
     def report(self) -> None:
-        """At the end of a turn: tell what has become of publishes."""
+        """Report the results of publishes and replicated settlements at the end of a turn."""
         if self._kept or self._refused:
             settled = Settled(
                 self.queue_id, self.epoch, merged(self._kept), self._refused, self.queue.congested
@@ -155,7 +155,7 @@ class PeerSession:
             self._ready_again(consumer)
 
     def relieved(self) -> None:
-        """The link can carry more."""
+        """Resume replies and deliveries, because the link can carry more."""
         self._serve_gets()
         self._serve_range_requests()
         for consumer in self._consumers.values():
@@ -166,11 +166,11 @@ class PeerSession:
             self.queue.ready_again(consumer)
 
     def held(self) -> list[Message]:
-        """What is out with consumers of the node."""
+        """Return the messages that consumers of the node hold."""
         return [*self._held.values(), *self._inherited.values()]
 
     def hold(self, messages: Sequence[Message]) -> None:
-        """These are out with consumers of the node."""
+        """Record messages that consumers of the node hold."""
         self._held.update([(message.sequence, message) for message in messages])
 
     def _settle(self, item: Settle) -> None:
@@ -185,17 +185,17 @@ class PeerSession:
             self.queue.kept.after_settling(self, self._settlements)
 
     def settlements_replicated(self, count: int) -> None:
-        """The node's settlements are in the ring."""
+        """Report to the node that its first `count` Settle items are in the ring."""
         self._replicated = count
         self._tell(self)
 
     def inherit(self, held: dict[int, Message]) -> None:
-        """Take over what clients of the node held in an earlier tenure of this master."""
+        """Take over messages that clients of the node held in an earlier epoch of this master."""
         self._inherited = held
 
     def _claim(self, item: ClaimDeliveries) -> None:
-        """Clients of the node hold these from an earlier tenure, of this master or another one. What it does
-        not claim of its own has never reached it."""
+        """Accept messages that clients of the node hold from an earlier epoch, of this master or another one.
+        Inherited messages that it does not claim have never reached it, and are requeued."""
         sequences = [number for first, last in item.sequences for number in range(first, last + 1)]
         inherited, self._inherited = self._inherited, {}
         self.hold([inherited.pop(number) for number in sequences if number in inherited])
@@ -212,7 +212,7 @@ class PeerSession:
             if (message := pop(number, None)) is not None
         ]
 
-    # -- questions ------------------------------------------------------------------------------
+    # -- requests -------------------------------------------------------------------------------
 
     def _ask(self, item: QueueRequest) -> None:
         def answered(*numbers: int) -> None:
@@ -245,7 +245,7 @@ class PeerSession:
             self.stream.when_writable(self.relieved)
 
     def _serve_range_requests(self) -> None:
-        """Answer questions about ranges while the link can carry answers."""
+        """Handle range requests while the link can carry replies."""
         while self._range_requests and self.stream.writable:
             self._handle_range_request(self._range_requests.popleft())
         if self._range_requests:
@@ -265,7 +265,7 @@ class PeerSession:
 
     def _give(self, question: int, message: Message | None, left: int) -> bool:
         run, size_bytes = None, 0
-        if self._ended:  # the queue has waited for the ring meanwhile
+        if self._ended:  # the session ended while the get waited for the ring
             return False
         if message is not None:
             (run,) = pack_deliveries([message])
@@ -280,16 +280,18 @@ class PeerSession:
         )
         self.stream.put_late(refusal)
 
-    # -- the end --------------------------------------------------------------------------------
+    # -- end ------------------------------------------------------------------------------------
 
     def lost(self) -> None:
-        """The node's life is over: its consumers leave, and what they held goes back."""
+        """End the session after the node's incarnation ended: its consumers leave, and their messages are
+        requeued."""
         held = self.end()
         if held and not self.queue.deleted:
             self.queue.requeue([message for _, message in sorted(held.items())])
 
     def end(self) -> dict[int, Message]:
-        """The tenure is over: the node's consumers leave; gives what they held."""
+        """End the session after the epoch ended: the node's consumers leave; returns the messages that they
+        held."""
         for consumer in self._consumers.values():
             self.queue.unsubscribe(consumer)
         self._ended = True

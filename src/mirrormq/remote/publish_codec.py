@@ -1,4 +1,4 @@
-"""Messages as runs and back: what they share is sent once, and what they are made of is not looked at."""
+"""Codec between messages and runs: common parts are sent once, and contents are not parsed."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from mirrormq.remote.remote_messages import DeliveredRun, RemoteRun
 HEADER_AT = 3
 BODY_SIZE_AT = 11
 PROPERTIES_AT = 19
-"""Where things are in content frames: the header frame's size, the body's, the property flags."""
+"""Offsets in content frames: size of the header frame, size of the body, property flags."""
 
 
 def properties_of(content: bytes) -> bytes:
-    """A message's properties, from its content."""
+    """Return the properties in a message's content."""
     return content[PROPERTIES_AT : 7 + int.from_bytes(content[HEADER_AT:7], "big")]
 
 
 class Envelopes:
-    """Makes envelopes, and remembers the last one: publishers repeat themselves."""
+    """Factory of envelopes with a cache of one: successive publishes usually have the same envelope."""
 
     __slots__ = ("_last",)
 
@@ -29,7 +29,7 @@ class Envelopes:
         self._last: Envelope | None = None
 
     def get(self, publish: bytes, properties: bytes) -> Envelope:
-        """The envelope of messages with this payload and these properties."""
+        """Return the envelope of messages with this payload and these properties."""
         last = self._last
         if last is None or last.properties != properties or last.publish != publish:
             last = self._last = make_envelope(publish, properties)
@@ -38,8 +38,8 @@ class Envelopes:
     def each(
         self, publish: bytes, contents: list[bytes], persistent: bool, priorities: list[int]
     ) -> list[Envelope]:
-        """An envelope for each of these, whose properties differ. What a queue must know is known; nobody
-        has to read the properties for it."""
+        """Return an envelope for each message of a run whose properties differ. The run carries all that a
+        queue needs, so the properties are not parsed."""
         like = self._last
         if like is None or like.publish != publish:
             like = self._last = make_envelope(publish, properties_of(contents[0]))
@@ -58,8 +58,8 @@ class Envelopes:
 
 
 def pack(messages: Sequence[Message]) -> list[RemoteRun]:
-    """Messages to publish. Each run is treated alike by a queue, as the whole was by its publisher; all or
-    none of them have been published before."""
+    """Pack messages to publish into runs. A queue treats the messages of a run alike. All or none of the
+    messages have been published before."""
     envelope = messages[0].envelope
     for message in messages:
         if message.envelope is not envelope:
@@ -97,7 +97,7 @@ def _mixed(messages: Sequence[Message]) -> RemoteRun:
 
 
 def _alike(one: Envelope, other: Envelope) -> bool:
-    """May they travel in a run that says little of each?"""
+    """Return whether both envelopes fit into one run with different properties."""
     return (
         one.publish == other.publish
         and one.persistent is other.persistent
@@ -109,7 +109,7 @@ def _alike(one: Envelope, other: Envelope) -> bool:
 
 
 def unpack(run: RemoteRun, envelopes: Envelopes) -> list[Message]:
-    """The messages of a run, as a queue takes them."""
+    """Return the messages of a run for a queue."""
     size = int.from_bytes
     contents = run.contents
     if run.properties is None:
@@ -134,7 +134,7 @@ def unpack(run: RemoteRun, envelopes: Envelopes) -> list[Message]:
 
 
 def pack_deliveries(messages: Sequence[Message]) -> list[DeliveredRun]:
-    """Messages for a consumer."""
+    """Pack messages for a consumer into runs."""
     envelope, redelivered = messages[0].envelope, messages[0].redelivered
     for message in messages:
         if message.envelope is not envelope or message.redelivered is not redelivered:
@@ -173,7 +173,7 @@ def _pack_mixed(messages: Sequence[Message]) -> list[DeliveredRun]:
 
 
 def unpack_deliveries(run: DeliveredRun, envelopes: Envelopes) -> list[Message]:
-    """The messages of a run, for a consumer to send on; how a queue would treat them is of no interest."""
+    """Return the messages of a run for a consumer, without the fields that only a queue needs."""
     messages: list[Message] = []
     redelivered, size, contents = run.redelivered, int.from_bytes, run.contents
     if run.properties is None:

@@ -1,4 +1,4 @@
-"""A consumer whose client is connected to another node, as the queue's master sees it."""
+"""Remote consumer: a consumer whose client is connected to another node, on the queue's master."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 class RemoteConsumer:
-    """Takes what its node has granted, as long as the link can carry it."""
+    """Consumer that accepts as many messages as its node has granted and the link can carry."""
 
     no_ack = False
-    """Its node acknowledges what its client need not: see `remote.deliveries`."""
+    """Always False: the client's node acknowledges on behalf of `no-ack` consumers (`remote.deliveries`)."""
 
     def __init__(self, client: PeerSession, subscribe: Subscribe) -> None:
         self.key = subscribe.question
         self.holder = client.holder
-        """The node, with its incarnation, that has the client."""
+        """Node of the client, with its incarnation."""
         self.priority = subscribe.priority
         self.exclusive = subscribe.exclusive
         self.waiting = False
@@ -35,7 +35,7 @@ class RemoteConsumer:
         self._taken_bytes = 0
 
     def room(self) -> int:
-        """How many messages it can take now."""
+        """Return the number of messages that may be delivered now."""
         if self._sent_bytes - self._taken_bytes > remote_limits.DELIVERED_BYTES_MAX:
             return 0
         if not self._client.stream.writable:
@@ -44,7 +44,7 @@ class RemoteConsumer:
         return self._granted - self._sent
 
     def credit(self, item: Credit) -> None:
-        """Its node grants more."""
+        """Apply the credit that its node grants."""
         self._granted = item.granted
         self._taken_bytes = item.taken_bytes
 
@@ -59,12 +59,12 @@ class RemoteConsumer:
         client.stream.put_late(item, size_bytes + remote_limits.SMALL_BYTES)
 
     def cancelled(self) -> None:
-        """The queue is gone: its node knows that from the metadata."""
+        """Do nothing: its node learns of the queue's deletion from the metadata."""
 
     def activated(self, active: bool) -> None:
-        """Its node would like to know, for listings."""
+        """Report to its node whether it is the single active consumer, for listings."""
         self._client.stream.put_late(Activated(self._client.queue_id, self._client.epoch, self.key, active))
 
     def describe(self) -> ConsumerDescription:
-        """Who it is."""
+        """Return the description of the consumer, for listings."""
         return self._description

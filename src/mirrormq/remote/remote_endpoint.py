@@ -1,18 +1,18 @@
-"""This node's side of everything that goes on between clients of one node and queues of another.
+"""Remote endpoint: this node's side of the traffic between clients of one node and queues of another.
 
-    as the node of clients       a RemoteQueue for each queue whose master is elsewhere
+    as the node of clients       a RemoteQueue for each queue whose master is another node
     as a master                  a PeerSession for each node that uses a queue of this one
-    with each living node        a Stream, which survives links
+    with each running node       a Stream, which outlasts peer links
 
-It belongs to one life of this node. Whoever decides tenures (the vhost, as it follows the metadata) tells it:
+It exists for one incarnation of this node. The vhost, which follows the metadata, calls:
 
-    serve(queue_id, epoch, queue)     this node is master: take in what others say to it
-    stop_serving(queue_id)            it is no longer, or the queue is deleted
-    remote_queue(…)                   another node is: give me the queue's face
-    lost(node, life)                  a node's life is over
+    serve(queue_id, epoch, queue)     this node is master: accept items from other nodes
+    stop_serving(queue_id)            this node is not master any longer, or the queue is deleted
+    remote_queue(…)                   another node is master: return the queue object for it
+    lost(node, incarnation)           an incarnation of a node has ended
 
-News of a tenure may reach this node after the first words of a client's node that has heard already. They
-wait in a stash until it does, and are dropped if a later tenure comes first.
+A client's node may learn of a new epoch before the master itself does. Items of an epoch that this node does
+not know yet are stashed until it does. They are dropped if a later epoch comes first.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ class RepairPeer(Protocol):
     """One side of the repair of damaged messages."""
 
     def receive(self, stream: Stream, item: m.AboutRepairs) -> None:
-        """Answer a request for stored messages, or use the answer to one."""
+        """Reply to a request for stored messages, or use a reply."""
 
 
 class RemoteHost(ReplyChannels, Protocol):
-    """What it needs of the broker."""
+    """Functions of the broker that the remote endpoint uses."""
 
     def wake(self, queue: Pumped) -> None:
         """Call `pump` at the end of this turn."""
 
     def queue_is_gone(self, queue_id: int) -> bool:
-        """Was there a queue of this number that is deleted by now?"""
+        """Return whether the queue with this id existed and is deleted."""
 
     @property
     def repairs(self) -> RepairPeer:
@@ -56,16 +56,16 @@ class RemoteHost(ReplyChannels, Protocol):
 
 
 class RemoteEndpoint:
-    """Queues of other nodes for this node's clients, and this node's queues for others."""
+    """Queues of other nodes for this node's clients, and this node's queues for other nodes."""
 
     def __init__(
         self, node: str, incarnation: int, host: RemoteHost, send: Callable[[str, m.RemoteMessage], None]
     ) -> None:
         self._node = node
         self.producer = f"{node}#{incarnation}"
-        """Who numbers this node's publishes."""
+        """Producer name for this node's publishes: node and incarnation."""
         self.unsettled_bytes = 0
-        """Publishes of this node, over all queues, that no master has settled."""
+        """Bytes of this node's publishes, over all queues, that no master has settled."""
         self.wake = host.wake
         self._host = host
         self._serving = ServedQueues(host.queue_is_gone)
@@ -73,19 +73,19 @@ class RemoteEndpoint:
         self.replies = Replies(self._streams, host)
         self._queues: dict[int, RemoteQueue] = {}
         self._numbers: dict[int, int] = {}
-        """The next publish number, by queue."""
+        """Next publish number, by queue."""
         self._key = 0
         self._waiting_for_room: list[tuple[RemoteQueue, Callable[[], None]]] = []
 
-    # -- tenures --------------------------------------------------------------------------------
+    # -- epochs ---------------------------------------------------------------------------------
 
     def serve(self, queue_id: int, epoch: int, queue: Queue) -> None:
-        """This node is master of the queue."""
+        """Serve the queue as its master."""
         queue.forget_producers(self._streams.is_over)
         self._serving.serve(queue_id, epoch, queue)
 
     def stop_serving(self, queue_id: int) -> None:
-        """This node is no longer master, or the queue is deleted."""
+        """Stop serving the queue, because another node is master or the queue is deleted."""
         self._serving.stop(queue_id)
         if self._host.queue_is_gone(queue_id):
             self._numbers.pop(queue_id, None)
@@ -93,47 +93,47 @@ class RemoteEndpoint:
     def remote_queue(
         self, place: QueueRef, master: str, incarnation: int, settings: QueueSettings
     ) -> RemoteQueue:
-        """The face of a queue whose master is another node, in one of its lives."""
+        """Create the queue object for a queue whose master is another node, in one of its incarnations."""
         self._serving.mastered_elsewhere(place.queue_id, place.epoch)
         queue = RemoteQueue(self, self._streams.to(master, incarnation), place, settings)
         self._queues[place.queue_id] = queue
         return queue
 
     def served_epoch(self, queue_id: int) -> int:
-        """The tenure in which this node serves a queue; 0: in none."""
+        """Return the epoch in which this node serves a queue; 0 if it does not."""
         return self._serving.epoch_of(queue_id)
 
     def held(self, queue_id: int) -> list[Message]:
-        """What is out with clients of other nodes."""
+        """Return the messages of a queue that clients of other nodes hold."""
         return self._serving.held(queue_id)
 
     def lost(self, node: str, incarnation: int) -> None:
-        """A node's life is over, and those before it."""
+        """End the streams to incarnations of a node up to this one."""
         self._streams.lost(node, incarnation)
 
     def is_over(self, holder: str) -> bool:
-        """Is this the name of a node's life that has ended?"""
+        """Return whether this holder's incarnation has ended."""
         own = holder.rpartition("#")[0] == self._node
         return holder != self.producer if own else self._streams.is_over(holder)
 
     @property
     def linked(self) -> Mapping[str, Stream]:
-        """Streams of the nodes that there are links to."""
+        """Streams of the nodes with a peer link."""
         return self._streams.linked
 
     # -- links ----------------------------------------------------------------------------------
 
     def up(self, peer: str) -> None:
-        """There is a new link to a node."""
+        """Start the stream over a new peer link."""
         self._streams.up(peer)
 
     def down(self, peer: str) -> None:
-        """The link is gone."""
+        """Suspend the stream after its peer link went down."""
         self._streams.down(peer)
 
     def receive(self, peer: str, message: m.RemoteMessage) -> None:
-        """A message from another node. An item that something of ours fails at costs itself, not those that
-        came with it: they will not come again."""
+        """Process a message from another node. An exception in one item must not stop the other items of a
+        frame: they do not come again."""
         if isinstance(message, m.StreamHello):
             self._streams.hello(peer, message)
             return
@@ -172,14 +172,13 @@ class RemoteEndpoint:
     # -- turns ----------------------------------------------------------------------------------
 
     def send_early(self) -> None:
-        """Send what does not depend on this node's disk."""
+        """Send items that do not depend on this node's disk."""
         if self._streams.linked:
             for stream in list(self._streams.linked.values()):
                 stream.flush()
 
     def send_late(self) -> None:
-        """At the end of a turn, when what was written has been flushed as far as it needs to be: also what
-        was delivered, and what has become of publishes."""
+        """Send all items at the end of a turn, after the flush: deliveries and publish results too."""
         self._serving.report()
         if self._streams.linked:
             for stream in list(self._streams.linked.values()):
@@ -188,12 +187,13 @@ class RemoteEndpoint:
     # -- for remote queues ----------------------------------------------------------------------
 
     def next_key(self) -> int:
-        """A name for a question or a consumer."""
+        """Return a new key for a request or a consumer."""
         self._key += 1
         return self._key
 
     def number_publishes(self, queue_id: int, count: int, origin: PublishOrigin | None = None) -> int:
-        """The first number for this node's next publishes to a queue, unless they have some already."""
+        """Return the first number for this node's next publishes to a queue, or the one that they already
+        have."""
         if origin is not None and origin.producer == self.producer:
             return origin.first_number
         number = self._numbers.get(queue_id, 1)
@@ -201,19 +201,19 @@ class RemoteEndpoint:
         return number
 
     def forget(self, queue: RemoteQueue) -> None:
-        """A tenure has ended."""
+        """Remove a queue object whose epoch has ended."""
         if self._queues.get(queue.place.queue_id) is queue:
             del self._queues[queue.place.queue_id]
         if queue.deleted:
             self._numbers.pop(queue.place.queue_id, None)
 
     def when_room(self, queue: RemoteQueue, go_on: Callable[[], None]) -> None:
-        """Somebody waits to publish."""
+        """Call `go_on` once the queue is no longer full."""
         self._waiting_for_room.append((queue, go_on))
 
     def resume_publishers(self) -> None:
-        """There may be room. Not to be said in the middle of a handover: what is published now must not
-        overtake what was published before and will be published again, or that would be taken for known."""
+        """Resume waiting publishers of queues that have room. Must not run during a handover: a new publish
+        would overtake publishes that are sent again, and the master would take these for duplicates."""
         if not self._waiting_for_room:
             return
         waiting, self._waiting_for_room = self._waiting_for_room, []

@@ -1,14 +1,18 @@
-"""What the node of a client and the master of a queue say to each other.
+"""Messages between the node of a client and the master of a queue.
 
-Everything travels in *parcels*, numbered per pair of nodes and life (`remote.stream`). An item is about one
-queue in one epoch and carries a batch: messages are never packed one by one, and never taken apart.
+All items travel in stream frames, numbered per pair of nodes and incarnations (`remote.stream`). An item
+belongs to one queue in one epoch and carries a batch: messages are never packed one by one, and never parsed.
 
     from the client's node              from the master's node
     Publish                             Settled
     Subscribe, Unsubscribe, Credit      Subscribed, Activated, Deliver
-    Settle, ClaimDeliveries             Answer, Got, Inquired, Refusal, SettlementsReplicated
-    Ask, Inquire, Touch,                (Reply, DirectReplyQuery, DirectReplyKnown go from any node to any)
-    DeliveredBefore                     (FetchMessages, FetchedMessages too)
+    Settle, ClaimDeliveries             SettlementsReplicated
+    QueueRequest, RangeQuery            QueueReply, Got, RangeQueryReply, RemoteRefusal
+    Touch, DeliveredBefore
+
+    from any node to any
+    DirectReply, DirectReplyQuery, DirectReplyKnown
+    FetchMessages, FetchedMessages
 """
 
 from __future__ import annotations
@@ -18,29 +22,29 @@ import msgspec
 from mirrormq.queues.consumer_turns import ConsumerDescription
 
 Range = tuple[int, int]
-"""The first number, and the last."""
+"""Interval: first and last number."""
 
 
 class RemoteRun(msgspec.Struct, frozen=True, array_like=True):
-    """Messages that share a basic.publish payload."""
+    """Batch of messages that share a basic.publish payload."""
 
     publish: bytes
     properties: bytes | None
-    """What they have in common, or None if each has its own: they are in the contents anyway."""
+    """Common properties, or None if they differ; the contents include them anyway."""
     contents: list[bytes]
     hidden_keys: tuple[str, ...] = ()
-    """BCC: of them no trace is left in the contents."""
+    """Routing keys of the BCC header, which the contents do not include."""
     persistent: bool = False
     priorities: list[int] = []
-    """Where each has properties of its own, what a queue must know of them; no priorities if all are 0."""
+    """Priority of each message, if their properties differ; empty if all are 0."""
     redelivered: bool = False
-    """They were sent to an earlier master, which may have given them to consumers."""
+    """Messages were sent to an earlier master, which may have delivered them."""
     producer_ids: bool = False
-    """Their publisher numbers them, and they are to be kept once."""
+    """Messages are deduplicated by publish id."""
 
 
 class DeliveredRun(msgspec.Struct, frozen=True, array_like=True):
-    """The same on its way to a consumer."""
+    """Batch of messages for a consumer that share a basic.publish payload."""
 
     publish: bytes
     properties: bytes | None
@@ -60,32 +64,32 @@ class Publish(msgspec.Struct, frozen=True, array_like=True, tag="p"):
 
 
 class Settled(msgspec.Struct, frozen=True, array_like=True, tag="s"):
-    """What has become of publishes: these are safe, those would not be taken."""
+    """Result of publishes: intervals that are safe, and numbers that the queue refused."""
 
     queue_id: int
     epoch: int
     kept: list[Range]
     refused: list[int]
     congested: bool
-    """Publishers may rest for a moment."""
+    """Publishers may pause for a moment."""
 
 
 class Subscribe(msgspec.Struct, frozen=True, array_like=True, tag="c"):
-    """A consumer would like to join; answered by Subscribed or Refusal."""
+    """Request to add a consumer; the reply is Subscribed or RemoteRefusal."""
 
     queue_id: int
     epoch: int
     question: int
-    """Also the consumer's name between the two nodes."""
+    """Request key, which also identifies the consumer between the two nodes."""
     exclusive: bool
     priority: int
     granted: int
-    """See Credit."""
+    """Number of messages that the consumer may be sent (see Credit)."""
     description: ConsumerDescription
 
 
 class Unsubscribe(msgspec.Struct, frozen=True, array_like=True, tag="u"):
-    """A consumer leaves; what it holds stays with its node."""
+    """Removal of a consumer; its node still settles the deliveries that it holds."""
 
     queue_id: int
     epoch: int
@@ -93,7 +97,7 @@ class Unsubscribe(msgspec.Struct, frozen=True, array_like=True, tag="u"):
 
 
 class Credit(msgspec.Struct, frozen=True, array_like=True, tag="r"):
-    """How many messages a consumer may be sent in all, and how many bytes its client has been given."""
+    """Total number of messages that a consumer may be sent, and total bytes that its client has received."""
 
     queue_id: int
     epoch: int
@@ -103,7 +107,7 @@ class Credit(msgspec.Struct, frozen=True, array_like=True, tag="r"):
 
 
 class Settle(msgspec.Struct, frozen=True, array_like=True, tag="k"):
-    """What consumers have decided about deliveries, as sequence numbers."""
+    """Settlements of deliveries, as intervals of sequences."""
 
     queue_id: int
     epoch: int
@@ -122,7 +126,7 @@ class ClaimDeliveries(msgspec.Struct, frozen=True, array_like=True, tag="keep"):
 
 
 class SettlementsReplicated(msgspec.Struct, frozen=True, array_like=True, tag="kept"):
-    """The first `count` Settle items of the node in this epoch are in the ring."""
+    """Report that the first `count` Settle items of the node in this epoch are in the ring."""
 
     queue_id: int
     epoch: int
@@ -130,7 +134,7 @@ class SettlementsReplicated(msgspec.Struct, frozen=True, array_like=True, tag="k
 
 
 class QueueRequest(msgspec.Struct, frozen=True, array_like=True, tag="q"):
-    """A question: get, count, purge or delete."""
+    """Request of kind get, count, purge or delete."""
 
     queue_id: int
     epoch: int
@@ -141,7 +145,7 @@ class QueueRequest(msgspec.Struct, frozen=True, array_like=True, tag="q"):
 
 
 class RangeQuery(msgspec.Struct, frozen=True, array_like=True, tag="w"):
-    """A question about ranges or leases, as the client has asked it; answered by Inquired or Refusal."""
+    """Range or lease request as the client sent it; the reply is RangeQueryReply or RemoteRefusal."""
 
     queue_id: int
     epoch: int
@@ -152,14 +156,14 @@ class RangeQuery(msgspec.Struct, frozen=True, array_like=True, tag="w"):
 
 
 class Touch(msgspec.Struct, frozen=True, array_like=True, tag="t"):
-    """The queue is in use."""
+    """Report that the queue is in use."""
 
     queue_id: int
     epoch: int
 
 
 class DeliveredBefore(msgspec.Struct, frozen=True, array_like=True, tag="e"):
-    """Consumers of the node had messages up to this one from an earlier master."""
+    """Report that consumers of the node had messages up to `sequence` from an earlier master."""
 
     queue_id: int
     epoch: int
@@ -167,7 +171,7 @@ class DeliveredBefore(msgspec.Struct, frozen=True, array_like=True, tag="e"):
 
 
 class Subscribed(msgspec.Struct, frozen=True, array_like=True, tag="o"):
-    """The consumer has joined."""
+    """Reply to Subscribe: the consumer has joined."""
 
     queue_id: int
     epoch: int
@@ -175,7 +179,7 @@ class Subscribed(msgspec.Struct, frozen=True, array_like=True, tag="o"):
 
 
 class Activated(msgspec.Struct, frozen=True, array_like=True, tag="v"):
-    """The consumer became the single active one, or ceased to be."""
+    """Report that the consumer became the single active one, or ceased to be."""
 
     queue_id: int
     epoch: int
@@ -193,7 +197,7 @@ class Deliver(msgspec.Struct, frozen=True, array_like=True, tag="d"):
 
 
 class QueueReply(msgspec.Struct, frozen=True, array_like=True, tag="a"):
-    """The numbers that were asked for."""
+    """Reply to QueueRequest (count, purge, delete) with the requested numbers."""
 
     queue_id: int
     epoch: int
@@ -202,7 +206,7 @@ class QueueReply(msgspec.Struct, frozen=True, array_like=True, tag="a"):
 
 
 class Got(msgspec.Struct, frozen=True, array_like=True, tag="g"):
-    """A message that was asked for, or none, and how many are left."""
+    """Reply to QueueRequest (get): a message or None, and the number of ready messages behind it."""
 
     queue_id: int
     epoch: int
@@ -212,7 +216,7 @@ class Got(msgspec.Struct, frozen=True, array_like=True, tag="g"):
 
 
 class RangeQueryReply(msgspec.Struct, frozen=True, array_like=True, tag="z"):
-    """The answer to that, as the client will have it."""
+    """Reply to RangeQuery, as the client receives it."""
 
     queue_id: int
     epoch: int
@@ -222,7 +226,7 @@ class RangeQueryReply(msgspec.Struct, frozen=True, array_like=True, tag="z"):
 
 
 class RemoteRefusal(msgspec.Struct, frozen=True, array_like=True, tag="n"):
-    """The question is answered with an error for the client."""
+    """Error reply to a request, for the client."""
 
     queue_id: int
     epoch: int
@@ -230,7 +234,7 @@ class RemoteRefusal(msgspec.Struct, frozen=True, array_like=True, tag="n"):
     code: int
     explanation: str
     reason: str = ""
-    """Machine-readable (`ranges.reasons`); empty if the error has none."""
+    """Machine-readable reason (`ranges.error_reasons`); empty if the error has none."""
 
 
 class DirectReply(msgspec.Struct, frozen=True, array_like=True, tag="y"):
@@ -241,21 +245,21 @@ class DirectReply(msgspec.Struct, frozen=True, array_like=True, tag="y"):
 
 
 class DirectReplyQuery(msgspec.Struct, frozen=True, array_like=True, tag="h"):
-    """Is there a channel on the other node that waits for direct replies under this name?"""
+    """Request whether a channel of the other node waits for direct replies under this name."""
 
     question: int
     name: str
 
 
 class DirectReplyKnown(msgspec.Struct, frozen=True, array_like=True, tag="i"):
-    """The answer to that."""
+    """Reply to DirectReplyQuery."""
 
     question: int
     known: bool
 
 
 class FetchMessages(msgspec.Struct, frozen=True, array_like=True, tag="fetch"):
-    """Request for good copies of messages that are damaged on the disk of the node that asks."""
+    """Request for intact copies of messages that are damaged on the disk of the requesting node."""
 
     queue_id: int
     sequences: list[int]
@@ -272,7 +276,7 @@ class StoredMessage(msgspec.Struct, frozen=True, array_like=True):
 
 
 class FetchedMessages(msgspec.Struct, frozen=True, array_like=True, tag="fetched"):
-    """Answer to FetchMessages: those of which there is a good copy, as many as fit."""
+    """Reply to FetchMessages with the messages that have an intact copy, as many as fit."""
 
     queue_id: int
     messages: list[StoredMessage]
@@ -299,25 +303,25 @@ Item = ToMaster | ToOrigin | AboutReplies | AboutRepairs
 
 
 class StreamHello(msgspec.Struct, frozen=True, array_like=True, tag="remote.hello"):
-    """The first word: which life this is, and how far the stream has come."""
+    """First message on a link: incarnation of the sender, and the position of the stream."""
 
     incarnation: int
     your_life: int
     received: int
-    """Parcels of `your_life` that have arrived."""
+    """Number of frames of incarnation `your_life` that have arrived."""
     answer: bool = False
-    """To a Hello, and needs no answer itself."""
+    """Reply to a StreamHello, which needs no reply itself."""
 
 
 class StreamFrame(msgspec.Struct, frozen=True, array_like=True, tag="remote.parcel"):
-    """Items, in order."""
+    """Ordered items of a stream."""
 
     number: int
-    """1, 2, 3 …; 0 if it carries nothing and only tells what has arrived."""
+    """Frame number 1, 2, 3 …; 0 if it carries no items and only acknowledges frames."""
     received: int
-    """Parcels that have arrived from the other side."""
+    """Number of frames that have arrived from the other side."""
     items: list[Item]
 
 
 RemoteMessage = StreamHello | StreamFrame
-"""What goes over a link between nodes."""
+"""Message of the remote protocol on a peer link."""

@@ -1,10 +1,10 @@
-"""A queue whose master is another node, with a queue's face.
+"""Remote queue: queue object on a client's node, for a queue whose master is another node.
 
-It keeps nothing of the queue. What channels say to it is collected and leaves in one item of each kind at the
-end of the turn; what they ask leaves after what they said before. While there is no link everything waits
-here, bounded by what each channel may have open, and publishes by limits that make publishers wait.
+It stores no messages of the queue. Operations of channels are collected and sent as one item of each kind at
+the end of the turn; requests follow the operations before them. Without a link everything waits here. The
+amount is bounded by the open requests of each channel, and by publish limits that make publishers wait.
 
-It lives for one tenure of one master (one epoch). `detach` ends it and gives what the next one must know.
+It exists for one epoch of one master. `detach` ends it and returns the state for its successor.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     from mirrormq.remote.stream import Stream
 
 ON_PEER = object()
-"""The owner of an exclusive queue of another node: nobody's connection here."""
+"""Owner of an exclusive queue whose connection is on another node."""
 
 
 class RemoteQueue:
-    """The face of a queue of another node. There is one for each of them, so it is kept small."""
+    """Queue interface to a queue of another node. There is one for each such queue, so it is kept small."""
 
     __slots__ = (
         "_before",
@@ -92,31 +92,31 @@ class RemoteQueue:
         self._publishes = Publishes(place, remote.producer)
         self._deliveries = Deliveries(place, retaining=settings.redeliver_lost)
         self._handed_over: set[int] | None = None
-        """Sequences that this node's clients hold and the next master was told of."""
+        """Sequences that clients of this node hold and that were claimed from the next master."""
         self._questions = QueueRequests(place)
 
     # -- publishing -----------------------------------------------------------------------------
 
     @property
     def full(self) -> bool:
-        """Is so much unsettled that publishers must wait?"""
+        """Unsettled publishes exceed a limit, so publishers must wait."""
         return self._publishes.full or self._remote.unsettled_bytes > remote_limits.PUBLISH_BYTES_TOTAL_MAX
 
     @property
     def congested(self) -> bool:
-        """Has the master enough for its consumers, or this node all that it can keep?"""
+        """Master has enough messages for its consumers, or this node has reached its limit."""
         return self._publishes.congested or self.full
 
     def when_room(self, go_on: Callable[[], None]) -> None:
-        """Call this once it is no longer full."""
+        """Call `go_on` once the queue is no longer full."""
         self._remote.when_room(self, go_on)
 
     def publish(
         self, messages: list[Message], publisher: Publisher | None = None, first: int = 0,
         origin: PublishOrigin | None = None,
     ) -> None:  # fmt: skip
-        """Keep messages and send them to the master. Those that were published to the last master before
-        have a number already."""
+        """Keep messages until they are settled, and send them to the master. Messages that were published to
+        the last master keep their numbers."""
         if self.detached:
             self._publish_too_late(messages, publisher, first)
             return
@@ -143,7 +143,7 @@ class RemoteQueue:
     # -- consuming ------------------------------------------------------------------------------
 
     def subscribe(self, consumer: Subscriber, answered: Callable[[], object], refused: Refused) -> None:
-        """A consumer would like to join; what it could take, it is granted at once."""
+        """Request to add a consumer; it is granted its current room at once."""
 
         def again(queue: QueueInterface) -> None:
             consumer.queue = queue
@@ -158,36 +158,36 @@ class RemoteQueue:
         self._ask(item, PendingQueueRequest(again, answered, refused, subscription=subscription))
 
     def deliver_published(self) -> None:
-        """Send publishes ahead of what is said next. The master delivers them before a consumer leaves."""
+        """Send publishes ahead of the next operation. The master delivers them before a consumer leaves."""
         if self.awake:
             self.pump()
 
     def unsubscribe(self, consumer: QueueConsumer) -> None:
-        """A consumer leaves."""
+        """Remove a consumer."""
         if not self.detached:
             self._deliveries.leave(consumer, self.stream)
             self._questions.leave(consumer)
             self._wake()
 
     def ready_again(self, consumer: QueueConsumer) -> None:
-        """A consumer has room."""
+        """Grant credit to a consumer that has room."""
         if self._deliveries.mark_dirty(consumer):
             self._wake()
 
     def is_active(self, consumer: QueueConsumer) -> bool:
-        """Does it get messages?"""
+        """Return whether the consumer receives messages."""
         return self._deliveries.is_active(consumer)
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
-        """Consumers are done with these."""
+        """Acknowledge messages at the master."""
         self._settle_deliveries("acknowledge", [message.sequence for message in messages])
 
     def requeue(self, messages: Sequence[Message]) -> None:
-        """Consumers gave these back."""
+        """Requeue messages at the master."""
         self._settle_deliveries("requeue", [message.sequence for message in messages])
 
     def reject(self, messages: Sequence[Message]) -> None:
-        """Consumers do not want these, and they are not to come back."""
+        """Reject messages at the master without requeue."""
         self._settle_deliveries("reject", [message.sequence for message in messages])
 
     def _settle_deliveries(self, settlement: Settlement, sequences: Sequence[int]) -> None:
@@ -200,36 +200,36 @@ class RemoteQueue:
             self._successor.settle_kept(settlement, mine)
 
     def keep(self, holder: str, claim: Claim) -> None:
-        """Clients of this node hold messages from an earlier master."""
+        """Claim messages that clients of this node hold from an earlier master."""
         if not self.detached:
             self._deliveries.keep(claim)
             self._wake()
 
     def settle_kept(self, settlement: Settlement, sequences: Sequence[int]) -> None:
-        """Clients have settled such messages."""
+        """Settle messages that clients hold from an earlier master."""
         self._settle_deliveries(settlement, sequences)
 
-    # -- asking ---------------------------------------------------------------------------------
+    # -- requests -------------------------------------------------------------------------------
 
     def get(self, no_ack: bool, answered: Callable[[Message | None, int], bool], refused: Refused) -> None:
-        """One message."""
+        """Request one message for basic.get."""
         again = lambda queue: queue.get(no_ack, answered, refused)  # noqa: E731
         self._ask(self._question("get"), PendingQueueRequest(again, answered, refused, no_ack))
 
     def count(self, answered: Callable[[int, int], object], refused: Refused) -> None:
-        """Ready messages and consumers."""
+        """Request the numbers of ready messages and of consumers."""
         again = lambda queue: queue.count(answered, refused)  # noqa: E731
         self._ask(self._question("count"), PendingQueueRequest(again, answered, refused))
 
     def purge(self, answered: Callable[[int], object], refused: Refused) -> None:
-        """Drop what is ready."""
+        """Request to drop all ready messages."""
         again = lambda queue: queue.purge(answered, refused)  # noqa: E731
         self._ask(self._question("purge"), PendingQueueRequest(again, answered, refused))
 
     def check_deletion(
         self, if_unused: bool, if_empty: bool, answered: Callable[[int], object], refused: Refused
     ) -> None:
-        """May it be deleted?"""
+        """Request a check of the conditions of queue.delete."""
         again = lambda queue: queue.check_deletion(if_unused, if_empty, answered, refused)  # noqa: E731
         question = self._question("delete", if_unused, if_empty)
         self._ask(question, PendingQueueRequest(again, answered, refused, deleting=True))
@@ -237,18 +237,19 @@ class RemoteQueue:
     def handle_range_request(
         self, range_request: RangeRequest, answered: Answered, refused: Refused, reader: object
     ) -> None:
-        """A question about ranges or leases."""
+        """Send a range or lease request to the master."""
         again = lambda queue: queue.handle_range_request(range_request, answered, refused, reader)  # noqa: E731
         item = RangeQuery(self.place.queue_id, self.place.epoch, self._remote.next_key(), *range_request)
         self._ask(item, PendingQueueRequest(again, answered, refused))
 
     def delivered_before(self, sequence: int) -> None:
-        """This node's consumers had messages from an earlier master: the new one may not know."""
+        """Report to the new master that this node's consumers had messages up to `sequence` from an earlier
+        one."""
         self._before = self._deliveries.delivered_up_to = sequence
         self._wake()
 
     def touch(self) -> None:
-        """The queue is in use."""
+        """Report to the master that the queue is in use."""
         self._touched = True
         self._wake()
 
@@ -265,10 +266,10 @@ class RemoteQueue:
             self._questions.add(item, asked)
             self._wake()
 
-    # -- what the master says -------------------------------------------------------------------
+    # -- items from the master ------------------------------------------------------------------
 
     def receive(self, item: ToOrigin) -> None:
-        """An item of this tenure."""
+        """Process an item of this epoch."""
         if isinstance(item, Deliver):
             self._deliveries.deliver(item)
             self._wake()
@@ -308,14 +309,14 @@ class RemoteQueue:
         else:
             self._deliveries.got(messages)
 
-    # -- turns and tenures ----------------------------------------------------------------------
+    # -- turns and epochs -----------------------------------------------------------------------
 
     def _wake(self) -> None:
         if not self.awake and not self.detached:
             self._remote.wake(self)
 
     def pump(self) -> bool:
-        """Send what has been said and asked, if there is a link."""
+        """Send collected operations and requests, if there is a link."""
         stream = self.stream
         if self.detached:
             return False
@@ -335,13 +336,13 @@ class RemoteQueue:
         return False
 
     def apply(self, settings: QueueSettings) -> None:
-        """Policies have changed; the master knows by itself."""
+        """Apply settings that a policy has changed; the master follows the metadata itself."""
         self.settings = settings
         self._deliveries.retain(settings.redeliver_lost)
 
     def detach(self, *, keeping: bool = False) -> Handover:
-        """Another tenure begins. What consumers say to this object counts for nothing, unless they are
-        `keeping` what they hold."""
+        """End this object because another epoch begins. Later settlements are ignored, unless clients are
+        `keeping` their deliveries."""
         delivered = self._deliveries.delivered_up_to
         claim = self._deliveries.claim() if keeping else None
         if claim is not None:
@@ -356,7 +357,7 @@ class RemoteQueue:
         self._successor = successor
 
     def erase(self, notify: Callable[[QueueConsumer], None]) -> None:
-        """The queue is deleted: what was published to it is done with, as is what was asked."""
+        """Delete the queue: confirm unsettled publishes, notify consumers, and refuse pending requests."""
         self.deleted = True
         consumers, publishes, asked = self._end()
         for batch in publishes:

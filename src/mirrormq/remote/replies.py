@@ -29,7 +29,7 @@ class ReplyChannels(Protocol):
         """Deliver replies to a channel, if it exists."""
 
     def awaits_reply(self, name: str) -> bool:
-        """Tell whether the channel exists."""
+        """Return whether the channel exists."""
 
 
 class Replies:

@@ -1,8 +1,8 @@
 """Deliveries and settlements that a client's node retains for the next master (`ha-redeliver: lost`).
 
-The master tells how many of this node's settlements are in the ring. Until then they are kept here, and
-repeated to the next master if this one is lost. A node retains as much as its clients hold, and what
-they settle in the time that a ring takes; no delivery comes before the ring has it, so that is bounded too.
+The master reports how many of this node's settlements are in the ring. Until then the node retains them, and
+repeats them to the next master if this one is lost. The amount is bounded by the deliveries that clients
+hold, and by the settlements during one round of the ring: the gate delays deliveries in the same way.
 """
 
 from __future__ import annotations
@@ -18,37 +18,38 @@ if TYPE_CHECKING:
 
 
 class RetainedDeliveries:
-    """Deliveries of one queue to clients of this node, in one tenure."""
+    """Deliveries of one queue to clients of this node, in one epoch."""
 
     __slots__ = ("_held", "_settled")
 
     def __init__(self) -> None:
         self._held: dict[int, Subscriber | None] = {}
-        """Sequences that clients hold, and the consumer; none for basic.get or an earlier master's."""
+        """Sequences that clients hold, with the consumer; None for basic.get or an earlier master's
+        deliveries."""
         self._settled: deque[tuple[int, dict[int, Settlement]]] = deque()
-        """Settlements that were sent, by the number of the item."""
+        """Settlements that were sent, with the number of their Settle item."""
 
     def delivered(self, sequences: Sequence[int], consumer: Subscriber | None = None) -> None:
-        """Clients hold these from now on."""
+        """Record that clients hold these sequences."""
         self._held.update(dict.fromkeys(sequences, consumer))
 
     def settled(self, sequences: Sequence[int]) -> None:
-        """Clients do not hold these any more."""
+        """Record that clients have settled these sequences."""
         for sequence in sequences:
             self._held.pop(sequence, None)
 
     def sent(self, number: int, settlements: dict[int, Settlement]) -> None:
-        """An item with settlements is on its way to the master."""
+        """Retain settlements that are sent to the master as Settle item `number`."""
         self._settled.append((number, settlements))
 
     def replicated(self, number: int) -> None:
-        """Items up to this one are in the ring."""
+        """Forget settlements of items up to `number`, which are in the ring."""
         while self._settled and self._settled[0][0] <= number:
             self._settled.popleft()
 
     def claim(self, unsent: dict[int, Settlement]) -> Claim:
-        """State what clients hold and what they have settled. The last word on a sequence counts; consumers
-        that are cancelled by a failover lose what they hold."""
+        """Return the claim: sequences that clients hold, and settlements that the ring may lack. The latest
+        settlement of a sequence counts. Consumers that a failover cancels lose their deliveries."""
         settlements: dict[int, Settlement] = {}
         for _, sent in self._settled:
             settlements.update(sent)

@@ -1,4 +1,4 @@
-"""The queues of this node, for clients of other nodes."""
+"""Queues whose master is this node, for clients of other nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mirrormq.remote.stream import Stream
 
 
 class ServedQueue:
-    """One queue while this node is its master."""
+    """Queue with its peer sessions in one epoch of this master."""
 
     def __init__(self, queue: Queue, queue_id: int, epoch: int) -> None:
         self.queue = queue
@@ -22,22 +22,23 @@ class ServedQueue:
 
 
 class ServedQueues:
-    """All of them, and what was said to queues that this node does not know to be its own yet."""
+    """All served queues, and a stash of items for epochs that this node does not know yet."""
 
     def __init__(self, is_gone: Callable[[int], bool]) -> None:
         self._is_gone = is_gone
         self._served: dict[int, ServedQueue] = {}
         self._epochs: dict[int, int] = {}
-        """The latest tenure of each queue that this node has heard of, here or elsewhere."""
+        """Latest known epoch of each queue, with this node or another one as master."""
         self._stash: dict[int, list[tuple[Stream, ToMaster]]] = {}
         self._with_news: dict[PeerSession, None] = {}
 
-    # -- tenures --------------------------------------------------------------------------------
+    # -- epochs ---------------------------------------------------------------------------------
 
     def serve(self, queue_id: int, epoch: int, queue: Queue) -> None:
-        """This node is master."""
+        """Serve the queue as its master, and process stashed items of this epoch."""
         before = self._served.get(queue_id)
         served = self._served[queue_id] = ServedQueue(queue, queue_id, epoch)
+        # A new epoch of the same master: its queue object stays, so the deliveries of old sessions must move.
         if before is not None and before.queue is queue:
             for stream, client in before.clients.items():
                 if queue.settings.redeliver_lost:
@@ -49,24 +50,25 @@ class ServedQueues:
             self.receive(stream, item)
 
     def stop(self, queue_id: int) -> None:
-        """This node is no longer master, or the queue is deleted: its messages are nobody's business here."""
+        """Stop serving the queue, because another node is master or the queue is deleted. Its messages are
+        not requeued."""
         self._served.pop(queue_id, None)
         if self._is_gone(queue_id):
             self._epochs.pop(queue_id, None)
             self._stash.pop(queue_id, None)
 
     def mastered_elsewhere(self, queue_id: int, epoch: int) -> None:
-        """Another node is master: what was said to this one as an earlier master is past."""
+        """Record that another node is master, and drop stashed items of earlier epochs."""
         self._epochs[queue_id] = epoch
         self._served.pop(queue_id, None)
         waiting = self._stash.pop(queue_id, [])
         if later := [(stream, item) for stream, item in waiting if item.epoch > epoch]:
             self._stash[queue_id] = later
 
-    # -- what other nodes say -------------------------------------------------------------------
+    # -- items from other nodes -----------------------------------------------------------------
 
     def receive(self, stream: Stream, item: ToMaster) -> None:
-        """To the queue, or into the stash, or nowhere."""
+        """Pass an item to its queue, stash it if its epoch is not known yet, or drop it."""
         served = self._served.get(item.queue_id)
         if served is not None and served.epoch == item.epoch:
             self._client(served, stream).receive(item)
@@ -84,14 +86,14 @@ class ServedQueues:
         self._with_news[client] = None
 
     def report(self) -> None:
-        """At the end of a turn: tell publishers what has become of their messages."""
+        """Report the results of publishes to their nodes at the end of a turn."""
         if self._with_news:
             for client in self._with_news:
                 client.report()
             self._with_news.clear()
 
     def lost(self, stream: Stream) -> None:
-        """A node's life is over."""
+        """End the sessions of a node whose incarnation has ended."""
         producer = f"{stream.peer}#{stream.incarnation}"
         for served in list(self._served.values()):
             client = served.clients.pop(stream, None)
@@ -106,18 +108,18 @@ class ServedQueues:
                 del self._stash[queue_id]
 
     def nodes_lost(self, is_over: Callable[[str], bool]) -> None:
-        """Lives of nodes are over, also of those that there was no stream with."""
+        """Drop awaited claims of ended incarnations, also of nodes without a stream."""
         for served in list(self._served.values()):
             if served.queue.kept.awaiting:
                 served.queue.kept.lost(is_over)
 
     def epoch_of(self, queue_id: int) -> int:
-        """The tenure in which a queue is served; 0: in none."""
+        """Return the epoch in which a queue is served; 0 if it is not."""
         served = self._served.get(queue_id)
         return served.epoch if served is not None else 0
 
     def held(self, queue_id: int) -> list[Message]:
-        """A queue's messages that are out with consumers of other nodes."""
+        """Return a queue's messages that consumers of other nodes hold."""
         served = self._served.get(queue_id)
         clients = served.clients.values() if served is not None else ()
         return [message for client in clients for message in client.held()]

@@ -1,4 +1,4 @@
-"""The streams of this node's life with the lives of all others, as links come and go."""
+"""Streams between this node's incarnation and those of all other nodes, while links come and go."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from mirrormq.remote.stream import Stream
 
 
 class Streams:
-    """By node and life. A life is spoken with once a link has shown that it is the one at the other end."""
+    """Streams by node and incarnation. A stream starts once a link has shown that its incarnation is at the
+    other end."""
 
     def __init__(
         self,
@@ -22,15 +23,15 @@ class Streams:
         self._send = send
         self._ended = ended
         self._lives_over = lives_over
-        """Told after any life has ended, whether or not there was a stream."""
+        """Callback after any incarnation has ended, with or without a stream."""
         self._by_incarnation: dict[tuple[str, int], Stream] = {}
         self._lost: dict[str, int] = {}
-        """The last life of each node that is known to be over."""
+        """Latest incarnation of each node that is known to have ended."""
         self.linked: dict[str, Stream] = {}
-        """The stream that each link carries."""
+        """Stream that each link carries."""
 
     def to(self, peer: str, incarnation: int) -> Stream:
-        """The stream with a node's life, whether or not there is a link."""
+        """Return the stream to a node's incarnation, with or without a link."""
         stream = self._by_incarnation.get((peer, incarnation))
         if stream is None:
             stream = Stream(peer, incarnation, lambda parcel: self._send(peer, parcel))
@@ -41,19 +42,19 @@ class Streams:
         return stream
 
     def is_over(self, producer: str) -> bool:
-        """Is this the name of a node's life that has ended?"""
+        """Return whether this producer's incarnation has ended."""
         peer, _, incarnation = producer.rpartition("#")
         return incarnation.isdigit() and int(incarnation) <= self._lost.get(peer, 0)
 
     def newest(self, peer: str) -> Stream | None:
-        """The stream with the latest life of a node that is known here."""
+        """Return the stream to the latest known incarnation of a node."""
         incarnations = [incarnation for name, incarnation in self._by_incarnation if name == peer]
         return self._by_incarnation[peer, max(incarnations)] if incarnations else None
 
     # -- links ----------------------------------------------------------------------------------
 
     def up(self, peer: str) -> None:
-        """There is a link: say who is here and how far the last one came."""
+        """Send StreamHello over a new link: incarnation, and frames received so far."""
         self.down(peer)
         self._greet(peer)
 
@@ -63,14 +64,14 @@ class Streams:
         self._send(peer, StreamHello(self._incarnation, incarnation, received, answer))
 
     def down(self, peer: str) -> None:
-        """The link is gone."""
+        """Suspend the stream after its link went down."""
         stream = self.linked.pop(peer, None)
         if stream is not None:
             stream.cut()
 
     def hello(self, peer: str, hello: StreamHello) -> None:
-        """The other end has said who it is: its earlier lives are over. It may have begun to listen only
-        now, so it is answered before anything else is sent."""
+        """Process StreamHello of the other end: its earlier incarnations have ended. The other end may
+        process messages only from now on, so the reply is sent before any frame."""
         self.lost(peer, hello.incarnation - 1)
         stream = self.to(peer, hello.incarnation)
         if stream.over:
@@ -85,7 +86,7 @@ class Streams:
             stream.begin(arrived)
 
     def receive(self, peer: str, parcel: StreamFrame) -> tuple[Stream, list[Item]] | None:
-        """What is new in a parcel, and from whom. Something missing is asked for."""
+        """Return the stream and the new items of a frame; on a gap, request the missing frames."""
         stream = self.linked.get(peer)
         if stream is None:
             return None
@@ -95,10 +96,10 @@ class Streams:
             return None
         return stream, items
 
-    # -- lives ----------------------------------------------------------------------------------
+    # -- incarnations ---------------------------------------------------------------------------
 
     def lost(self, peer: str, incarnation: int) -> None:
-        """A node's lives up to this one are over."""
+        """End the streams to incarnations of a node up to this one."""
         if incarnation <= self._lost.get(peer, 0):
             return
         self._lost[peer] = incarnation
