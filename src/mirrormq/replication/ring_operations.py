@@ -26,7 +26,7 @@ class AppendOperation(msgspec.Struct, frozen=True, array_like=True, tag="a"):
     """Node that the messages came through: with `first_number` a new master recognises them."""
     first_number: int = 0
     producer_ids: dict[str, int] = {}
-    """Highest publish id of each producer in these messages (`queues.producers`)."""
+    """Highest publish id of each producer in these messages (`queues.publish_ids`)."""
 
 
 class RemoveOperation(msgspec.Struct, frozen=True, array_like=True, tag="r"):
