@@ -57,7 +57,7 @@ class Presence(msgspec.Struct, frozen=True, array_like=True, tag="presence"):
     alarms: tuple[str, ...] = ()
     """Resource alarms of the node. Publishers are blocked on all nodes."""
     usage: tuple[tuple[str, str, int], ...] = ()
-    """Its usage by clients, counted towards cluster-wide limits."""
+    """Usage by its clients, counted towards cluster-wide limits."""
     history: tuple[int, int] = (0, 0)
     """Order of its metadata: term of the last leader, index of the last change."""
     durable: DurableState | None = None
@@ -119,7 +119,7 @@ def winner(candidates: Collection[Side], before: str = "") -> Side:
 
 
 def is_arbiter(me: str, linked: Collection[str]) -> bool:
-    """Tell whether this node is the arbiter."""
+    """Return whether this node is the arbiter."""
     return all(me <= name for name in linked)
 
 
@@ -153,7 +153,7 @@ def arbiter_decisions(
 
 
 def no_side_continues(members: Collection[str], presences: Mapping[str, Presence]) -> bool:
-    """Tell whether all members are connected and none of them serves or has a leader."""
+    """Return whether all members are connected and none of them serves or has a leader."""
     return all(
         name in presences and not presences[name].serving and not presences[name].leader for name in members
     )
@@ -162,7 +162,7 @@ def no_side_continues(members: Collection[str], presences: Mapping[str, Presence
 def accepts_notice(
     me: str, linked: Collection[str], forked: Collection[str], sender: str, notice: LoserNotice
 ) -> bool:
-    """Tell whether this node must act on a notice: it is forked from the winner, and the sender is its
+    """Return whether this node must act on a notice: it is forked from the winner, and the sender is its
     arbiter."""
     return notice.winner in forked and sender == min(me, *linked)
 

@@ -246,7 +246,7 @@ class ClusterController:
 
     @property
     def _strict(self) -> bool:
-        """Whether only a majority ever continues (pause_minority)."""
+        """Return whether only a majority ever continues (pause_minority)."""
         voters = self.member.consensus.members.voters
         return self.handling.in_force(voters) == partitions.PAUSE_MINORITY
 

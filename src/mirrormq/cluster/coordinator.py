@@ -1,27 +1,26 @@
-"""The coordinator: turns what has become of nodes and policies into new views.
+"""Coordinator of the metadata leader: turns changes of nodes and policies into new views.
 
-It runs on every node and acts only where the metadata's leader is. It owns nothing: whatever it knows is
-in the metadata, so a new leader goes on where the last one stopped, and what two of them decided at once
-is sorted out by the views' versions.
+It runs on every node and acts only on the metadata leader. It has no state that is not in the metadata, so a
+new leader continues the work of the last one, and the versions of views resolve decisions of two leaders.
 
-    a node's life ends or begins, a policy, a queue, a binding or a ring changes → queues become *dirty*
-    `work` looks at dirty queues, a bounded number at a time                     → commands, few and large
+    an incarnation ends or begins, a policy, queue, binding or ring changes → queues become *dirty*
+    `work` visits dirty queues, a bounded number at a time                  → commands, few and large
 
-For each queue first things come first: what has become of the members (`promotion.settle`), and only when
-all of them are well, where the replicas belong (`placement`). Each step is one view; adopting it makes
-the queue dirty again, until there is nothing left to do.
+For each queue the coordinator first settles the fates of the members (`promotion.settle`), and only when all
+of them are alive, the place of the replicas (`placement`). Each step is one view; adopting it makes the queue
+dirty again, until no step is left.
 
 After a full stop the members of a ring compare their copies before one is promoted (`promotion`). The
 coordinator knows since when a comparison lacks a member, and ends the wait where the policy allows it.
 
 The metadata may call a node running that has stopped since: after a full stop it calls all of them so. If
-rings followed it, each member that comes back would leave the in-sync set, for the sake of members that are
-not there, until the last one is left, whatever its disk holds. So no ring changes while a member of it is
-only said to run. The node itself confirms it (`Presence`), or denies it, or cannot be reached.
+rings followed it, each returning member would leave the in-sync set in favour of members that are not there,
+until the last one is left, whatever its disk holds. So no ring changes while a member is running by the
+metadata alone: the node must confirm it (`Presence`), deny it, or be unreachable.
 
-Nothing it proposes can do harm by being late. A view counts only as the successor of the one it was
-thought of. A node is declared lost, and a queue that only it held is deleted, by a life that has ended:
-that does not begin again.
+Late proposals do no harm. A view is adopted only as the successor of the view that it was derived from. A
+node is declared lost, and a queue that only it held is deleted, with the number of an incarnation that has
+ended: an incarnation does not begin again.
 """
 
 from __future__ import annotations
@@ -52,11 +51,11 @@ from mirrormq.replication.promotion import (
 from mirrormq.replication.replica_index import ReplicaIndex
 
 QUEUES_PER_TURN = 2000
-"""Dirty queues looked at in one call: some ten milliseconds of the loop."""
+"""Dirty queues visited in one call: about ten milliseconds of the loop."""
 
 CHANGES_PER_COMMAND = 500
-"""Views, or deleted queues, in one command. With three members about 85 kB, a third of what the log sends
-in one message, so heartbeats are not held up behind it."""
+"""Views, or deleted queues, in one command. With three members about 85 kB, a third of what the log sends in
+one message, so heartbeats are not held up behind it."""
 
 
 PROMOTION_TIMEOUT_MS = 30_000
@@ -65,32 +64,32 @@ stop wait for the others under `ha-promote-on-failure: always`. Machines that lo
 within some ten seconds of each other; RabbitMQ waits for its last node for 300 s."""
 
 WHOLE = PromotionRules(on_failure_always=False)
-"""For queues that no policy mirrors, any more: a mirror that is still there with holes is no use."""
+"""Promotion rules of queues that no policy mirrors now: a mirror with holes is not promoted."""
 
 T = TypeVar("T")
 
 
 def in_commands(changes: list[T]) -> Iterator[list[T]]:
-    """In pieces that are small enough for one command each."""
+    """Split changes into lists that are small enough for one command each."""
     for at in range(0, len(changes), CHANGES_PER_COMMAND):
         yield changes[at : at + CHANGES_PER_COMMAND]
 
 
 class Present(NamedTuple):
-    """The nodes as they are during one call."""
+    """Snapshot of the nodes during one call."""
 
     nodes: dict[str, Node]
     incarnations: dict[str, int]
-    """Of the nodes that run."""
+    """Incarnation of each running node."""
     living: frozenset[tuple[str, int]]
-    """The same as a set: a ring whose lives are all in it is well."""
+    """Pairs of running node and incarnation: a ring whose members are all in it is well."""
     running: list[str]
     resting: frozenset[str]
-    """They give their masters away and take nothing new."""
+    """Nodes in maintenance: they give their masters away and take no new ones."""
 
 
 def present(nodes: dict[str, Node], missing: Collection[str] = ()) -> Present:
-    """What placement needs to know of the nodes; the missing ones count as lost already."""
+    """Return the snapshot of the nodes that placement needs; missing nodes count as lost."""
     running = sorted(name for name, node in nodes.items() if node.running and name not in missing)
     incarnations = {name: nodes[name].incarnation for name in running}
     resting = frozenset(name for name in running if nodes[name].maintenance)
@@ -98,12 +97,12 @@ def present(nodes: dict[str, Node], missing: Collection[str] = ()) -> Present:
 
 
 def is_well(view: View, now: Present) -> bool:
-    """Are all members alive?"""
+    """Return whether all members are alive."""
     return len(view.incarnations) == len(view.members) and view.incarnations <= now.living
 
 
 def fates(view: View, now: Present) -> dict[str, MemberFate]:
-    """What has become of a ring's members."""
+    """Return the fate of each member of a ring."""
     joined = dict(view.incarnations)
     return {name: _fate(now, name, joined.get(name, 0)) for name in view.members}
 
@@ -116,7 +115,7 @@ def _fate(now: Present, name: str, joined: int) -> MemberFate:
 
 
 def _released(queue: Queue, now: Present) -> list[tuple[int, str, int]]:
-    """Copies of former members that run and are not wanted, once every member of the ring is synchronised."""
+    """Return copies of unwanted former members that run, once every member of the ring is synchronised."""
     view = queue.ring
     if queue.waits_for or not is_well(view, now) or view.in_sync != frozenset(view.members):
         return []
@@ -130,7 +129,7 @@ def _released(queue: Queue, now: Present) -> list[tuple[int, str, int]]:
 
 
 class Coordinator:
-    """One node's; `lead` says whether it acts."""
+    """Coordinator of one node; `lead` switches it on and off."""
 
     def __init__(
         self,
@@ -149,34 +148,35 @@ class Coordinator:
         self._term = 0
         self._reachable: frozenset[str] = frozenset()
         self._serving: Mapping[str, int] | None = None
-        """Nodes that confirm that they serve, and in which incarnation; None: all are taken at their word."""
+        """Nodes that confirm that they serve, with their incarnation; None: the metadata is trusted for
+        all."""
         self._idle: Mapping[str, int] = {}
-        """Nodes that say that they do not serve, and their last incarnation."""
+        """Nodes that report that they do not serve, with their last incarnation."""
         self._undecided: dict[int, None] = {}
         """Queues with a member that has not confirmed that it serves."""
         self._dirty: dict[int, None] = {}
-        """Queues to look at, in the order in which they became so."""
+        """Queues to visit, in the order in which they became dirty."""
         self._missed: dict[str, int] = {}
-        """Nodes that were proposed to be declared lost, and in which life."""
+        """Nodes that were proposed to be declared lost, with their incarnation."""
         self._tally: Counter[str] = Counter()
-        """Masters on each node, with those that are on their way."""
+        """Masters on each node, including those of proposed views."""
         self._promotion_timeout_ms = promotion_timeout_ms
         self._now_ms = 0
         self._compared_since_ms: dict[int, int] = {}
-        """Queues of which a copy is reported and a member is still missing, and since when."""
+        """Queues with a reported copy and a missing member, with the time at which the wait began."""
         self._settled: dict[tuple[tuple[object, ...], PromotionRules, bool], View] = {}
-        """Answers of this call: most queues are like others."""
+        """Results of this call: most queues have equal rings."""
 
-    # -- what happens ---------------------------------------------------------------------------
+    # -- input ----------------------------------------------------------------------------------
 
     @property
     def pending(self) -> bool:
-        """Is there work?"""
+        """Return whether work is pending."""
         return self._leading and bool(self._dirty or self._lost())
 
     def lead(self, leading: bool, term: int = 0) -> None:
-        """This node leads the metadata, or does so no longer. What it decided in an earlier term may have
-        been forgotten, so it looks at everything anew."""
+        """Start or stop acting as the metadata leader. Decisions of an earlier term may be lost, so every
+        queue becomes dirty."""
         if leading == self._leading and (term == self._term or not leading):
             return
         self._leading, self._term = leading, term
@@ -186,7 +186,7 @@ class Coordinator:
         self._dirty = dict.fromkeys(self._state.queue_keys) if leading else {}
 
     def tick(self, now_ms: int) -> None:
-        """Time passes. Queues whose members have waited long enough are looked at again."""
+        """Advance the clock. Queues whose members have waited long enough become dirty again."""
         self._now_ms = now_ms
         for queue_id in self._compared_since_ms:
             if self._has_waited(queue_id) and queue_id in self._state.queue_keys:
@@ -202,7 +202,7 @@ class Coordinator:
         serving: Mapping[str, int] | None = None,
         idle: Mapping[str, int] | None = None,
     ) -> None:
-        """The nodes that this one has a link to, and what they say of themselves."""
+        """Record the nodes that this one has a link to, and their reported states."""
         self._reachable = names
         for name in names - (idle or {}).keys():
             self._missed.pop(name, None)
@@ -212,7 +212,7 @@ class Coordinator:
             self._undecided.clear()
 
     def follow(self, change: Change) -> None:
-        """The metadata has changed."""
+        """Mark queues dirty that a metadata change concerns."""
         self.replica_index.follow(change)
         if not self._leading:
             return
@@ -238,10 +238,10 @@ class Coordinator:
         else:
             self._dirty.update(self.replica_index.held.get(node.name, {}))
 
-    # -- what is to be done ---------------------------------------------------------------------
+    # -- output ---------------------------------------------------------------------------------
 
     def work(self, limit: int = QUEUES_PER_TURN) -> list[c.Command]:
-        """What the leader should write now. Call again while `pending`."""
+        """Return the commands that the leader should write now. Call again while `pending`."""
         if not self._leading:
             return []
         found: list[c.Command] = []
@@ -272,7 +272,7 @@ class Coordinator:
         return found
 
     def _lost(self) -> list[Node]:
-        """Nodes that are said to run and cannot be reached, or deny it; each is reported once."""
+        """Return nodes that run by the metadata and are unreachable or deny it; each is returned once."""
         return [
             node
             for name, node in self._state.nodes.items()
@@ -285,7 +285,7 @@ class Coordinator:
         ]
 
     def _is_uncertain(self, view: View, now: Present) -> bool:
-        """Is a member said to run that has not confirmed it?"""
+        """Return whether a member runs by the metadata and has not confirmed it."""
         serving = self._serving
         if serving is None:
             return False
@@ -299,7 +299,7 @@ class Coordinator:
             yield self._state.queues[self._state.queue_keys[queue_id]]
 
     def _decide(self, queue: Queue, now: Present) -> c.ViewChange | QueueLost | None:
-        """The next step for one queue, if there is one."""
+        """Return the next step for one queue; None if there is none."""
         view = queue.ring
         definition = mirrored_definition(self._state, self._policies, queue)
         if self._is_uncertain(view, now):
@@ -333,8 +333,8 @@ class Coordinator:
         return c.ViewChange(queue.queue_id, after.with_incarnations(now.incarnations))
 
     def _settle(self, queue: Queue, policy: PromotionRules, now: Present) -> View | QueueDown | QueueLost:
-        """What has become of the members. Rings that differ only in their numbers have the same answer,
-        unless a member joins, which remembers the number that it joined with."""
+        """Return the view that follows from the fates of the members. Rings that differ only in their numbers
+        share a cached result, unless a member joins: it remembers the version that it joined with."""
         view, survives = queue.ring, queue.survives_restart
         key = view[2:], policy, survives
         known = self._settled.get(key)
@@ -359,7 +359,7 @@ class Coordinator:
         return after
 
     def _placed(self, queue: Queue, view: View, definition: Mapping[str, object], now: Present) -> View:
-        """One step towards where the replicas belong; `view` itself if they are there."""
+        """Return the view after one step of placement; `view` itself if the replicas are in place."""
         policy = None if queue.exclusive else mirroring(definition)
         master, mirrors = wanted(policy, view, now.running, self._choose, now.resting)
         if master in now.resting:

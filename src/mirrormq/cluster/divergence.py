@@ -66,7 +66,7 @@ class DivergenceMarks:
 
     @property
     def begun(self) -> bool:
-        """Whether marks exist: a node is missing."""
+        """Return whether marks exist: a node is missing."""
         return self._divergence is not None
 
     def begin(self, floor: int, marks: Mapping[int, DivergenceMark]) -> None:
@@ -82,7 +82,7 @@ class DivergenceMarks:
             self._log.replace([])
 
     def created_in_partition(self, queue_id: int) -> bool:
-        """Tell whether a queue was declared since the marks. The other side may use its id for another
+        """Return whether a queue was declared since the marks. The other side may use its id for another
         queue."""
         return self._divergence is not None and queue_id >= self._divergence.floor
 

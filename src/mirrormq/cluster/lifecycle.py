@@ -94,7 +94,7 @@ class ApplicationLifecycle:
 
     @property
     def running(self) -> bool:
-        """Whether clients are served."""
+        """Return whether clients are served."""
         return self.phase in (LifecyclePhase.RUNNING, LifecyclePhase.LEAVING)
 
     @property

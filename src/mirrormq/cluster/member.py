@@ -1,14 +1,14 @@
-"""One node's part in its cluster: it agrees with the others on the metadata, joins, leaves, lets others in.
+"""Cluster member: one node's part in the metadata's consensus; it joins, leaves and admits other nodes.
 
-Pure: `tick`, `up`, `down`, `receive` and `MetadataStore.write` come in; messages leave through `send`, what
-lasts through the `RaftStorage`. Nothing happens behind the caller's back: after any of these, `wake` asks for
-`work`, which the runtime calls at the end of its turn, so that one write to disk serves a whole turn. A node
-on its own has nobody to wait for: there a write has happened when `MetadataStore.write` returns.
+Pure: `tick`, `up`, `down`, `receive` and `MetadataStore.write` are the input; messages leave through `send`,
+durable state through the `RaftStorage`. Input only schedules: each call requests `work` through `wake`, and
+the runtime calls `work` at the end of its turn, so that one disk write serves a whole turn. A node that is
+the whole cluster waits for no other node: its write is applied when `MetadataStore.write` returns.
 
-**A node that starts** may have been away while others went on. Under a rule that lets a few go on without the
-rest, it must not begin a story of its own just because its links are not up yet. So until it has met
-a leader, it follows that rule only if nobody else ran when it last heard; otherwise it waits for a majority,
-or until the operator says `force`. RabbitMQ's nodes wait for the last one to stop in the same way.
+**A node that starts** may have missed changes of the others. Under a quorum rule that lets a minority
+continue, it must not begin its own fork only because its links are not up yet. So until it has met a leader,
+it follows that rule only if no other node ran by its last knowledge. Otherwise it waits for a majority, or
+until the operator calls `force`. RabbitMQ's nodes wait for the last node that stopped in the same way.
 """
 
 from __future__ import annotations
@@ -58,30 +58,30 @@ from mirrormq.metadata.state import MetadataState
 from mirrormq.metadata.store import MetadataStore, Unreadable, read_entry
 
 TICK_MS = 25
-"""The pace at which `tick` is called: what a candidate may be late by, and cheap."""
+"""Interval of `tick`: bounds the delay of a candidate, and is cheap."""
 
 SETTINGS = RaftSettings(election_ticks=120, heartbeat_ticks=8, stagger_ticks=3)
-"""A sign of life each 200 ms; a leader is missed after 3 s of silence, like any other peer by the failure
-detector. When a link goes down nobody waits that long: candidates then stand 75 ms after one another."""
+"""Raft timing: a heartbeat each 200 ms; an election after 3 s of silence, the same time as the failure
+detector's. When a link goes down the election starts at once, with candidates staggered by 75 ms."""
 
 STARTUP_TICKS = 80
-"""A node that has started waits so long for the voters that ran when it last heard, before it votes: 2 s, ten
+"""Ticks that a starting node waits before it votes, for the voters that ran by its last knowledge: 2 s, ten
 times what a link takes. One of them may remember more of its disk than is on it (`durable_states`)."""
 
 LOG_BYTES_MAX = 4 * 1024 * 1024
-"""The log is replaced by a snapshot when its entries outweigh both this and the last snapshot: about
-40,000 declarations, which replay in well under a second."""
+"""Log size limit: a snapshot replaces the log when its entries outweigh both this and the last snapshot.
+About 40,000 declarations, which replay in well under a second."""
 
 
 def _nowhere(peer: str, message: ClusterMessage, urgent: bool) -> None:
-    """A node without links."""
+    """Drop a message: `send` of a node without links."""
 
 
 class Member:
-    """A node of a cluster. Implements `metadata.store.ReplicationGroup`."""
+    """Member of a cluster. Implements `metadata.store.ReplicationGroup`."""
 
     _outdated = False
-    """Whether a peer has said that the data directory of this node went back."""
+    """Flag: a peer has reported that this node's data directory went back."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Member:
         address: str = "",
         settings: RaftSettings = SETTINGS,
     ) -> None:
-        """`choose(n)` gives a number below n; `wake` asks for `work` soon."""
+        """Create a member. `choose(n)` returns a number below n; `wake` schedules `work`."""
         self.name = name
         self.address = address
         self.listeners: list[Callable[[MemberEvent], None]] = []
@@ -123,7 +123,8 @@ class Member:
         self._failure: Exception | None = None
         self._events: list[MemberEvent] = []
         self.parting: Callable[[], None] = lambda: None
-        """Told when this node begins to go on with a few, who may have others beside them that do."""
+        """Callback for the moment when this node starts to continue with a minority, beside which another
+        side may continue."""
         self._membership_changes = MembershipChanges(self, send)
         self._apply_barrier = ApplyBarrier(send, self._companions)
         if self.consensus.state.voters == {name}:
@@ -133,40 +134,41 @@ class Member:
         if not self._single:
             self._presence_changed()
 
-    # -- questions ------------------------------------------------------------------------------
+    # -- queries --------------------------------------------------------------------------------
 
     @property
     def cluster_id(self) -> str:
-        """What this cluster was founded as; empty while the node belongs to none."""
+        """Identity of the cluster since its foundation; empty while the node belongs to none."""
         return f"{self.consensus.cluster:016x}" if self.consensus.cluster else ""
 
     @property
     def joined(self) -> bool:
-        """Does this node belong to a cluster, as far as it knows?"""
+        """Return whether this node belongs to a cluster, as far as it knows."""
         return self.name in self.consensus.state.log.members.everyone
 
     @property
     def leader(self) -> str | None:
-        """Who leads; None: nothing can be decided, because no majority (or whoever counts) is in touch."""
+        """Name of the leader; None while the quorum is unreachable, so that nothing can be decided."""
         return self.consensus.leader
 
     @property
     def leading(self) -> bool:
-        """Does this node lead?"""
+        """Return whether this node leads."""
         return self.consensus.role is RaftRole.LEADER
 
     @property
     def linked(self) -> frozenset[str]:
-        """The nodes that there is a link to."""
+        """Nodes with a link to this one."""
         return frozenset(self._linked)
 
     @property
     def awaited(self) -> list[str]:
-        """Nodes that ran when this one last heard, and without which it does not begin."""
+        """Nodes that ran by this node's last knowledge, and that it waits for before it begins."""
         return [] if self._introduced else self._running_before
 
     def _running_at_the_end(self) -> list[str]:
-        """Who else ran, by the end of the log: how much of it is committed a crash makes a node forget."""
+        """Return the other nodes that ran by the end of the log. A crash makes a node forget how much of it
+        is committed."""
         log, state = self.consensus.state.log, MetadataState()
         for node in self.metadata.state.nodes.values():
             state.store(node)
@@ -176,10 +178,10 @@ class Member:
                 state.apply(command)
         return sorted(node.name for node in state.nodes.values() if node.running and node.name != self.name)
 
-    # -- what happens ---------------------------------------------------------------------------
+    # -- input ----------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """`TICK_MS` have passed."""
+        """Advance the clock by `TICK_MS`."""
         self._idle = False
         if self._startup_ticks:
             self._startup_ticks -= 1
@@ -191,7 +193,7 @@ class Member:
         self._wake()
 
     def up(self, peer: str, session: int = 0, stated: DurableState | None = None) -> None:
-        """There is a link to a node, which has stated how far its disk is."""
+        """Record a link to a node, which has stated how far its disk is."""
         if stated is not None:
             self._judge(stated)
         else:
@@ -202,7 +204,7 @@ class Member:
             self._membership_changes.request_join()
 
     def _judge(self, stated: DurableState) -> None:
-        """Compare a peer's disk with what is remembered of it, and tell it before anything else."""
+        """Compare a peer's disk with its remembered state, and send the result before any other message."""
         if stated.name not in self.consensus.state.log.members.everyone:
             return
         was_behind = stated.name in self.consensus.behind
@@ -215,7 +217,7 @@ class Member:
             self.metadata.write(commands.ReportOutdated(stated.name, stated.start))
 
     def _state_known(self, lost: DurableState | None) -> None:
-        """A peer has compared this node's disk with what it remembers of it."""
+        """Record that a peer has compared this node's disk with its remembered state."""
         if lost is not None:
             self._events.append(WentBack(self.name))
             self.metadata.renumber(self.consensus.state_lost(lost))
@@ -223,13 +225,13 @@ class Member:
         self._presence_changed()
 
     def _report_outdated(self) -> None:
-        """Say once that the data directory of this node went back: its journal did, too."""
+        """Report once that this node's data directory, and so its journal, went back."""
         if not self._outdated:
             self._outdated = True
             self.metadata.write(commands.ReportOutdated(self.name, self.consensus.durable_state.start))
 
     def peer_stated(self, stated: DurableState) -> None:
-        """A peer states how far its disk is by now."""
+        """Record the durable state that a peer states."""
         behind = stated.name in self.consensus.behind
         self.consensus.peer_stated(stated)
         if behind and stated.name not in self.consensus.behind:
@@ -238,14 +240,14 @@ class Member:
             self._presence_changed()
 
     def down(self, peer: str, reason: str = "") -> None:
-        """The link to a node is gone."""
+        """Record that the link to a node is gone."""
         self._linked.discard(peer)
         self._met.discard(peer)
         self._apply_barrier.down(peer)
         self._presence_changed()
 
     def receive(self, peer: str, message: ClusterMessage) -> None:
-        """A message has come over a node's link."""
+        """Handle a message from a node's link."""
         self._idle = False
         match message:
             case RaftMessage():
@@ -267,23 +269,25 @@ class Member:
         self._wake()
 
     def set_rule(self, rule: QuorumRule) -> None:
-        """The operator has changed the partition mode."""
+        """Change the quorum rule after the operator has changed the partition mode."""
         self._rule = rule
         if self._introduced:
             self.consensus.set_rule(rule)
 
     def force(self) -> None:
-        """The operator says that the nodes it waits for will not come back (`force_boot`)."""
+        """Stop waiting for missing nodes: the operator asserts that they will not come back
+        (`force_boot`)."""
         self._introduce()
         self._presence_changed()
 
     def reset_to(self, snapshot: Snapshot) -> None:
-        """Give up this node's history for that of a fork's winner."""
+        """Replace this node's history with that of a fork's winner."""
         self._idle = False
         self.consensus.reset_to(snapshot)
 
     def hand_over(self) -> None:
-        """If this node leads, let another one do it: before it stops, so that nobody has to miss it."""
+        """Transfer leadership to another node before this one stops, so that the cluster needs no election
+        timeout."""
         if not self.leading:
             return
         voters = self.consensus.state.voters
@@ -294,7 +298,8 @@ class Member:
             self._wake()
 
     def _note_unmet(self) -> None:
-        """Nodes that did not run when this one last heard cannot have seen more of it than it has."""
+        """End the startup wait when every voter that ran has been met. Nodes that did not run by this node's
+        last knowledge cannot have seen more of its disk than it has."""
         if not self.consensus.state.voters.intersection(self._running_before) - self._met:
             self._startup_ticks = 0
         self.consensus.set_unmet(self._startup_ticks > 0)
@@ -314,14 +319,14 @@ class Member:
             self.consensus.set_rule(self._rule)
 
     def forget(self, name: str) -> None:
-        """Let a node be a member no more."""
+        """Remove a node from the cluster."""
         self.metadata.write(commands.DeleteNode(name))
 
     # -- proposals (the store's group) ----------------------------------------------------------
 
     @property
     def alone(self) -> bool:
-        """Is this node the whole cluster, with nothing on its way?"""
+        """Return whether this node is the whole cluster, with no proposal pending."""
         log = self.consensus.state.log
         return self._single and self.leading and log.applied == log.last
 
@@ -347,7 +352,7 @@ class Member:
             self._wake()
 
     def wait_applied_on_all(self, callback: Callable[[], None]) -> None:
-        """Call back when every node that is there has applied what this one has."""
+        """Call back when every connected node has applied what this one has."""
         if not self._companions():
             callback()
             return
@@ -356,16 +361,16 @@ class Member:
         self._wake()
 
     def _companions(self) -> set[str]:
-        """The members that this one can reach and shares a story with."""
+        """Return the connected members that share this node's history."""
         state = self.consensus.state
         return self._linked.intersection(state.log.members.everyone).difference(state.forks.known)
 
     # -- work -----------------------------------------------------------------------------------
 
     def work(self) -> bool:
-        """Persist, send and apply what is to be; says whether anything was applied here.
+        """Persist, send and apply pending changes; return whether anything was applied here.
 
-        A failure of the disk is final; one of those who follow the metadata is raised when all is done.
+        A failure of the disk is final. A failure of a metadata subscriber is raised when all work is done.
         """
         if self._failure is not None:
             raise self._failure
@@ -395,7 +400,7 @@ class Member:
         return bool(told) or version != self.metadata.state.version
 
     def _take_more(self) -> bool:
-        """Let the store hand over what has waited for room."""
+        """Let the store propose commands that have waited for room."""
         self._taken = False
         self.metadata.proceed()
         return self._taken
@@ -430,7 +435,8 @@ class Member:
             _survive(trouble, self.metadata.apply, entry.data, number)
 
     def _must_sync(self, ready: Ready) -> bool:
-        """A node on its own need not force to disk what a restart would undo anyway."""
+        """Return whether the disk must be synced. A node that is the whole cluster need not sync changes that
+        a restart would undo."""
         wanted, self._sync = self._sync, False
         hard_state = ready.hard_state
         promise = self._promise
@@ -463,8 +469,8 @@ class Member:
 
 
 def _survive(trouble: list[Exception], call: Callable[..., None], *arguments: object) -> None:
-    """Somebody's failure must not keep the node from doing its part; it is raised later. But a node that
-    cannot apply what was agreed on is none any more."""
+    """Call a subscriber and collect its exception, so that the node completes its work first. A node that
+    cannot apply a committed entry must fail, however."""
     try:
         call(*arguments)
     except Unreadable:

@@ -111,7 +111,8 @@ class OrphanCollector:
         return share(self._me, queue, {self._me, *loss.companions}, loss.winner)
 
     def _created_in_partition(self, queue: Queue, loss: OrphanLoss) -> bool:
-        """Tell whether a queue was declared on this side only, perhaps before any node was found missing."""
+        """Return whether a queue was declared on this side only, perhaps before any node was found
+        missing."""
         number, winner = queue.queue_id, loss.winner
         unknown = number >= winner.next_queue_id or winner.queue_keys.get(number, queue.key) != queue.key
         return unknown or self.apart.created_in_partition(number)

@@ -1,20 +1,20 @@
-"""Orphans: messages that only the losing side of a healed partition has.
+"""Orphan store: messages that only the losing side of a healed partition has.
 
-They were published there while it was apart, and nobody acknowledged them there. The winner's metadata
-replaces the loser's, and its queues the loser's queues, so before that happens these messages are *set
-aside*: written to the journal under an id of their own, synced, and only then dropped from their queue. From
-then on they are in nobody's way, and survive whatever happens to this node.
+Publishers sent them to the losing side during the partition, and no consumer acknowledged them there. The
+winner's metadata and queues replace the loser's, so the node first *sets aside* these messages: it writes
+them to the journal under a separate id, syncs, and only then drops them from their queue. From then on they
+block nothing, and survive crashes of this node.
 
     ha-orphans: restore     (default) they are published to the healed queue, marked x-orphaned-from: <node>
     ha-orphans: keep        they stay, to be listed, exported, restored or deleted
 
-A message leaves the store when the healed queue has confirmed it. If this node dies in between, it comes
-twice: a message that may be double is marked, one that is lost is not found again. A queue that was
-declared on the losing side is declared again for its orphans; one that the winners have deleted is not, and
-its orphans are kept.
+A message leaves the store when the healed queue has confirmed it. If this node dies in between, it is
+published twice: a possible duplicate is marked, a lost message is not found again. A queue that was declared
+on the losing side is declared again for its orphans; one that the winners have deleted is not, and its
+orphans are kept.
 
 Each set of orphans is a *batch*: of one queue, from one heal. Its title is in a small log; its messages are
-an ordinary queue of the journal, which gives them back after a crash.
+an ordinary queue of the journal, which recovers them after a crash.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ from mirrormq.wire.properties import decode_properties, encode_properties
 ORPHANED_FROM = "x-orphaned-from"
 
 BATCH_MESSAGES = 256
-"""Messages read at once when orphans are put back, listed or exported."""
+"""Messages read at once when orphans are restored, listed or exported."""
 
 BATCH_BYTES = 1 << 20
-"""Body bytes, about, that are handled at once: a few milliseconds of the loop."""
+"""Approximate body bytes handled at once: a few milliseconds of the loop."""
 
 
 class OrphanTitle(msgspec.Struct, frozen=True, array_like=True, tag="title"):
-    """What a batch is."""
+    """Title of a batch."""
 
     number: int
     node: str
-    """Where it was set aside."""
+    """Node that set the batch aside."""
     at_ms: int
     queue: Queue
-    """As it was declared there."""
+    """Queue record on the losing side."""
     created_in_partition: bool
-    """The queue was declared on the losing side: the winners do not know it."""
+    """Flag: the queue was declared on the losing side, and the winners do not know it."""
 
 
 class OrphansGone(msgspec.Struct, frozen=True, array_like=True, tag="gone"):
-    """A batch has nothing left."""
+    """End of a batch: it has no messages left."""
 
     number: int
 
@@ -70,19 +70,20 @@ _entries: msgspec.msgpack.Decoder[OrphanTitle | OrphansGone] = msgspec.msgpack.D
 
 
 class OrphanStore:
-    """One node's orphans."""
+    """Orphans of one node."""
 
     def __init__(self, journal: Journal, log: EntryLog) -> None:
         self._journal = journal
         self._log = log
         self.titles: dict[int, OrphanTitle] = {}
-        """By number, oldest first."""
+        """Titles by number, oldest first."""
         self._known: dict[int, deque[int]] = {}
-        """The sequences of batches that are being read; some may have gone meanwhile."""
+        """Sequences of batches that are being read; some may have left meanwhile."""
 
     def open(self) -> None:
-        """Read what there is. A batch's title is written before its messages, and forgotten after them or
-        before: one without the other is the rest of something that was cut short."""
+        """Read the stored batches. A title is written before its messages, and forgotten before or after
+        them. So a title without messages, or the reverse, is the rest of an interrupted operation and is
+        deleted."""
         for data in self._log.open():
             entry = _entries.decode(data)
             if isinstance(entry, OrphanTitle):
@@ -97,19 +98,19 @@ class OrphanStore:
                 self.delete(number)
 
     def count(self, number: int) -> int:
-        """Messages in a batch."""
+        """Return the number of messages in a batch."""
         return self._store(number).live_count
 
     def size_bytes(self, number: int) -> int:
-        """Their body bytes."""
+        """Return the body bytes of a batch."""
         return self._store(number).live_bytes
 
-    # -- in -------------------------------------------------------------------------------------
+    # -- input ----------------------------------------------------------------------------------
 
     def set_aside(
         self, queue: Queue, node: str, at_ms: int, created_in_partition: bool, messages: Iterable[Message]
     ) -> int:
-        """Keep messages of a queue; says how many. They are on disk when this returns."""
+        """Store messages of a queue and return their number. They are on disk when this returns."""
         number = max(self.titles, default=0) + 1
         store = self._store(number)
         kept = 0
@@ -122,10 +123,10 @@ class OrphanStore:
             kept += len(some)
         return kept
 
-    # -- out ------------------------------------------------------------------------------------
+    # -- output ---------------------------------------------------------------------------------
 
     def read(self, number: int, after: int = 0, limit: int = BATCH_MESSAGES) -> list[Message]:
-        """The next messages of a batch behind a sequence, oldest first."""
+        """Return the next messages of a batch behind a sequence, oldest first."""
         store = self._store(number)
         known = self._known.get(number)
         if known is None:
@@ -136,13 +137,13 @@ class OrphanStore:
         return store.load(list(islice(behind, limit)))
 
     def settled(self, number: int, sequences: Sequence[int]) -> None:
-        """Messages are where they belong, or not wanted: with the last one the batch is gone."""
+        """Remove messages that are republished or not wanted; with the last one the batch ends."""
         self._store(number).forget(sequences)
         if not self.count(number):
             self.delete(number)
 
     def delete(self, number: int) -> None:
-        """Forget a batch."""
+        """Delete a batch."""
         self._journal.queue(RESERVED_IDS_FROM + number).erase()
         self._known.pop(number, None)
         if self.titles.pop(number, None) is not None:
@@ -155,7 +156,7 @@ class OrphanStore:
 
 
 def marked(message: Message, node: str) -> Message:
-    """An orphan as it is put back: the same message, which says where it was."""
+    """Return an orphan for republishing: the same message with the header `x-orphaned-from`."""
     properties = decode_properties(message.properties, 0)
     headers = {**(properties.headers or {}), ORPHANED_FROM: Field("S", node.encode())}
     payload = encode_properties(properties._replace(headers=headers))
@@ -164,7 +165,7 @@ def marked(message: Message, node: str) -> Message:
 
 
 def _copy(message: Message) -> Message:
-    """For another store: a message knows its place in one."""
+    """Copy a message for another store: a message object belongs to one store."""
     copy = Message(message.envelope, message.frames, message.expires_at, message.body_size)
     copy.sequence = message.sequence
     return copy

@@ -51,7 +51,7 @@ class PartitionHandling(NamedTuple):
         return PAUSE_MINORITY if len(members) > PAIR else AUTOHEAL
 
     def may_go_on(self, me: str, members: Collection[str], reachable: Collection[str]) -> bool:
-        """Tell whether this node may serve clients, given the nodes that it can reach."""
+        """Return whether this node may serve clients, given the nodes that it can reach."""
         mode = self.in_force(members)
         seen = frozenset(members) & {me, *reachable}
         if mode == PAUSE_MINORITY:
@@ -62,7 +62,7 @@ class PartitionHandling(NamedTuple):
         return True
 
     def heals(self, members: Collection[str]) -> bool:
-        """Tell whether the arbiter chooses a winner by itself when two sides meet again."""
+        """Return whether the arbiter chooses a winner by itself when two sides meet again."""
         mode = self.in_force(members)
         return mode == AUTOHEAL or (mode == PAUSE_IF_ALL_DOWN and self.recover == AUTOHEAL)
 
@@ -145,6 +145,6 @@ class ConnectivityMatrix:
 
 
 def may_start(me: str, running: Collection[str], reachable: Collection[str]) -> bool:
-    """Tell whether this node's application may start: it must reach every running node. An isolated node
+    """Return whether this node's application may start: it must reach every running node. An isolated node
     restarts when it does."""
     return all(name == me or name in reachable for name in running)

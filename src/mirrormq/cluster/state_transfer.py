@@ -106,7 +106,7 @@ class StateFetch:
 
     @property
     def under_way(self) -> bool:
-        """Whether a fetch is in progress."""
+        """Return whether a fetch is in progress."""
         return bool(self.winner)
 
     def goes_on(self, now_ms: int) -> bool:
@@ -120,7 +120,7 @@ class StateFetch:
         return self.under_way
 
     def lets_follow(self, peer: str) -> bool:
-        """Tell whether this node may export its state to a peer. Abort a mutual fetch if the peer's name is
+        """Return whether this node may export its state to a peer. Abort a mutual fetch if the peer's name is
         greater."""
         if self._giving_up:
             return False

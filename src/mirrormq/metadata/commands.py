@@ -17,17 +17,18 @@ from mirrormq.metadata.ring_view import View
 
 
 class _Command(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Encoded as an array that starts with the class's name; fields may only be added at the end."""
+    """Base of commands: encoded as an array that starts with the class's name; fields may only be added at
+    the end."""
 
 
 class PutVhost(_Command, frozen=True):
-    """A new vhost comes with its `amq.*` exchanges."""
+    """Create or update a vhost; a new one comes with its `amq.*` exchanges."""
 
     record: records.Vhost
 
 
 class DeleteVhost(_Command, frozen=True):
-    """Takes everything in it along."""
+    """Delete a vhost with everything in it."""
 
     name: str
 
@@ -37,7 +38,7 @@ class PutUser(_Command, frozen=True):
 
 
 class DeleteUser(_Command, frozen=True):
-    """Takes the user's permissions along."""
+    """Delete a user with their permissions."""
 
     name: str
 
@@ -56,7 +57,7 @@ class PutTopicPermission(_Command, frozen=True):
 
 
 class DeleteTopicPermission(_Command, frozen=True):
-    """No exchange: all of the user's topic permissions in the vhost."""
+    """Delete a topic permission; without an exchange, all of the user's topic permissions in the vhost."""
 
     user: str
     vhost: str
@@ -66,11 +67,12 @@ class DeleteTopicPermission(_Command, frozen=True):
 class PutExchange(_Command, frozen=True):
     record: records.Exchange
     if_absent: bool = True
-    """A declaration must not change an exchange that somebody else declared a moment earlier."""
+    """Flag: keep an existing record, because a declaration must not change an exchange that another client
+    declared first."""
 
 
 class DeleteExchange(_Command, frozen=True):
-    """Takes the bindings from it and to it along."""
+    """Delete an exchange with the bindings from it and to it."""
 
     vhost: str
     name: str
@@ -79,16 +81,17 @@ class DeleteExchange(_Command, frozen=True):
 class PutQueue(_Command, frozen=True):
     record: records.Queue
     if_absent: bool = True
-    """As for exchanges. False: replace the record (a new node, say); a queue_id of 0 keeps the old id."""
+    """Flag: keep an existing record. False: replace it (a new node, say); a queue_id of 0 keeps the old
+    id."""
 
 
 class DeleteQueue(_Command, frozen=True):
-    """Takes the bindings to it along."""
+    """Delete a queue with the bindings to it."""
 
     vhost: str
     name: str
     queue_id: int = 0
-    """If not 0: only the queue of this id, not one declared anew under the same name."""
+    """Id of the queue to delete, if not 0: a queue declared anew under the same name stays."""
 
 
 class PutBinding(_Command, frozen=True):
@@ -96,7 +99,7 @@ class PutBinding(_Command, frozen=True):
 
 
 class DeleteBinding(_Command, frozen=True):
-    """The source, if it is auto-delete and this was its last binding, goes too."""
+    """Delete a binding. If the source is auto-delete and this was its last binding, it is deleted too."""
 
     vhost: str
     source: str
@@ -143,49 +146,50 @@ class DeleteGlobalParameter(_Command, frozen=True):
 
 
 class PutNode(_Command, frozen=True):
-    """A node joins, starts, stops or is lost. News of an earlier life than the known one change nothing."""
+    """Update a node that joins, starts, stops or is lost. A command of an earlier incarnation than the known
+    one changes nothing."""
 
     record: records.Node
 
 
 class DeleteNode(_Command, frozen=True):
-    """A node is no member any more."""
+    """Remove a node from the cluster."""
 
     name: str
 
 
 class ViewChange(msgspec.Struct, frozen=True, array_like=True):
-    """The next view of one queue, if nothing has changed since it was thought of."""
+    """Next view of one queue, adopted only if the queue's view has not changed since the proposal."""
 
     queue_id: int
     view: View
-    """Takes effect only if its version is one above the present one's."""
+    """Proposed view: adopted only if its version is one above the present one's."""
     waits_for: tuple[str, ...] = ()
-    """The queue is down; the view then still names its last master first."""
+    """Members that a down queue waits for; the view then still names its last master first."""
 
 
 class ChangeViews(_Command, frozen=True):
-    """Rings change. Each change stands for itself."""
+    """Change the views of queues. Each change is adopted or refused separately."""
 
     changes: list[ViewChange]
 
 
 class ReportJournal(_Command, frozen=True):
-    """A node has opened its journal. The state compares it with what the node last reported."""
+    """Report that a node has opened its journal. The state compares it with the node's last report."""
 
     node: str
     incarnation: int
     journal: str
     generation: int
     damaged: bool = False
-    """Recovery dropped more than a torn tail."""
+    """Flag: recovery dropped more than a torn tail."""
     proven: bool = True
-    """The damage hit bytes that were synced; else a power failure may have caused it."""
+    """Flag: the damage hit bytes that were synced; otherwise a power failure may have caused it."""
 
 
 class ReportOutdated(_Command, frozen=True):
-    """A peer remembers more of a node's disk than the node has: an older copy of its data directory was put
-    in place (`consensus.durable_states`)."""
+    """Report that a peer remembers more of a node's disk than the node has: an older copy of its data
+    directory was put in place (`consensus.durable_states`)."""
 
     node: str
     start: int
@@ -193,42 +197,45 @@ class ReportOutdated(_Command, frozen=True):
 
 
 class ReleaseCopies(_Command, frozen=True):
-    """Copies of former members are not needed any more: (queue id, node, incarnation)."""
+    """Release copies of former members that are no longer needed: (queue id, node, incarnation)."""
 
     copies: list[tuple[int, str, int]]
 
 
 class ReportCopies(_Command, frozen=True):
-    """Durable positions of copies of queues that are down, by queue id."""
+    """Report durable positions of copies of queues that are down, by queue id."""
 
     copies: list[tuple[int, CopyReport]]
 
 
 class DeleteQueues(_Command, frozen=True):
-    """Queues that were lost with the nodes that held them, by id. A node's end is no reason to auto-delete
-    an exchange."""
+    """Delete queues that were lost with the nodes that held them, by id. The loss of a node does not
+    auto-delete an exchange."""
 
     queue_ids: list[int]
 
 
 class NoteConsumer(_Command, frozen=True):
-    """A mirrored auto-delete queue has a consumer: if all it has are lost with its master, it goes too."""
+    """Record that a mirrored auto-delete queue has a consumer: if all its consumers are lost with its master,
+    it is deleted."""
 
     queue_id: int
 
 
 class DropTransient(_Command, frozen=True):
-    """Drops what does not survive a restart: of one node (queues that only it holds), or of all (None)."""
+    """Drop everything that does not survive a restart: of one node (queues that only it holds), or of all
+    (None)."""
 
     node: str | None = None
     over: list[tuple[str, int]] | None = None
-    """If given: nodes and their last lives, which are over, whatever the metadata says. If then nobody but
-    `node` is left who might run, the whole cluster was down, and what does not survive that goes too."""
+    """Nodes with their last incarnations, if given: these have ended, whatever the metadata says. If then
+    only `node` may run, the whole cluster was down, and everything that does not survive that is dropped
+    too."""
 
 
 class TakeMessages(_Command, frozen=True):
-    """A lease takes messages that its queue's master has set aside. Refused if another node is master by
-    then, or the same one in a later life: it has given them to others."""
+    """Add messages that the queue's master has set aside to a lease. Refused if another node is master by
+    then, or the same node in a later incarnation: it has delivered them to other clients."""
 
     queue_id: int
     epoch: int
@@ -241,7 +248,7 @@ class TakeMessages(_Command, frozen=True):
 
 
 class SettleLease(_Command, frozen=True):
-    """A lease is done with its takes up to a number, and with what of them is lower than a sequence."""
+    """Settle the sequences below `to` in the takes of a lease up to `number`."""
 
     queue_id: int
     lease: str
@@ -250,7 +257,7 @@ class SettleLease(_Command, frozen=True):
 
 
 class ForgetSettled(_Command, frozen=True):
-    """The queue is rid of these; packed stretches."""
+    """Remove settled sequences from a lease after the queue has dropped them; packed spans."""
 
     queue_id: int
     lease: str
@@ -258,29 +265,29 @@ class ForgetSettled(_Command, frozen=True):
 
 
 class EndLease(_Command, frozen=True):
-    """A lease is given up: what it has not settled is anybody's again."""
+    """End a lease: messages that it has not settled become ready for all consumers."""
 
     queue_id: int
     lease: str
     number: int = -1
-    """If not -1: only if there has been no take since this one."""
+    """Number of the last take, if not -1: the lease ends only if there has been no later take."""
 
 
 class PutJob(_Command, frozen=True):
-    """A job has said something about itself."""
+    """Store the report of a job."""
 
     record: records.Job
 
 
 class DeleteJob(_Command, frozen=True):
-    """A job is forgotten."""
+    """Delete the record of a job."""
 
     vhost: str
     name: str
 
 
 class BeginBatch(_Command, frozen=True):
-    """A producer begins a batch, or repeats one. The record holds the one digest of its contents."""
+    """Begin or repeat a batch of a producer. The record holds the one digest of its contents."""
 
     record: records.Producer
 
@@ -331,7 +338,7 @@ _decoder: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)
 
 
 def encode(command: Command) -> bytes:
-    """A command as a log entry."""
+    """Encode a command as a log entry."""
     return metadata_encoding.encode(command)
 
 
@@ -349,5 +356,5 @@ def checked(command: Command) -> bytes:
 
 
 def decode(entry: bytes) -> Command:
-    """A log entry as a command; raises msgspec.DecodeError or ValidationError for anything else."""
+    """Decode a log entry; raises msgspec.DecodeError or ValidationError for anything else."""
     return metadata_encoding.decode(entry, _decoder, Command)

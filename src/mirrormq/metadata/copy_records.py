@@ -12,7 +12,7 @@ class CopyReport(msgspec.Struct, frozen=True, array_like=True):
     incarnation: int
     """Incarnation of the node that read it. A report of an earlier incarnation does not count."""
     highest_sequence: int
-    """Of the messages that the journal stores or acknowledges."""
+    """Highest sequence of the messages that the journal stores or acknowledges."""
     messages: int
     delivered_up_to: int
 
@@ -30,7 +30,7 @@ class FormerMember(msgspec.Struct, frozen=True, array_like=True):
     incarnation: int
     """Incarnation that was synchronised. The copy is trusted if the journal lost nothing since."""
     version: int
-    """Version of the view that took it out of the in-sync set. Its copy has every message that was
+    """Version of the view that took the node out of the in-sync set. Its copy has every message that was
     confirmed before."""
 
 
@@ -38,6 +38,7 @@ class Rescue(msgspec.Struct, frozen=True, array_like=True):
     """Promotion of a copy that may lack messages which other disks hold."""
 
     epoch: int
-    """Epoch that began with it."""
+    """Epoch that began with the promotion."""
     highest_sequence: int
-    """Of the promoted copy. Messages above it, from earlier epochs, are not known to the new master."""
+    """Highest sequence of the promoted copy. The new master does not know messages above it from earlier
+    epochs."""

@@ -8,7 +8,7 @@ from mirrormq.ranges.range_protocol import RUNNING
 
 
 def outlives_restart(state: MetadataState, command: c.Command) -> bool:
-    """Tell whether the command changes anything that survives a restart, judged by the present state."""
+    """Return whether the command changes anything that survives a restart, judged by the present state."""
     match command:
         case c.PutQueue():
             return command.record.survives_restart

@@ -1,9 +1,8 @@
-"""Is this policy definition one that RabbitMQ 3.10 would take? If not, in its own words why.
+"""Validation of policy definitions, with the rules and error texts of RabbitMQ 3.10.
 
-RabbitMQ asks several judges in turn and reports the first complaint: the judge of
-queue-master-locator, then the settings of queues and exchanges in the order of their names, then
-mirroring as a whole, and at last whatever nobody knows. `ha-orphans` and `ha-redeliver` are
-our own.
+RabbitMQ runs several validators in turn and reports the first error: the validator of queue-master-locator,
+then the settings of queues and exchanges in the order of their names, then mirroring as a whole, and finally
+unknown keys. `ha-orphans` and `ha-redeliver` are extensions of MirrorMQ.
 """
 
 from __future__ import annotations
@@ -29,22 +28,22 @@ OPERATOR_KEYS = frozenset(
         "message-ttl",
     }
 )
-"""What an operator policy may set in RabbitMQ 3.10.8: limits, of which the smaller one counts."""
+"""Keys that an operator policy may set in RabbitMQ 3.10.8: limits, of which the smaller one counts."""
 
 _MAX_AGE = regex.compile(r"[0-9]+[YMDhms]")
 
 
 class PolicyInvalid(Exception):
-    """The text behind RabbitMQ's "Validation failed"; one line for each complaint."""
+    """Text behind RabbitMQ's "Validation failed"; one line for each error."""
 
     def __init__(
         self, text: str, *, expected: str = "", unknown: Iterable[str] = (), known: Iterable[str] = ()
     ) -> None:
         super().__init__(text)
         self.expected = expected
-        """A sentence that says which value would have been right, where the text does not."""
+        """Sentence that describes the right value, where the text does not."""
         self.unknown = list(unknown)
-        """Keys that no policy has, beside those `known`."""
+        """Keys that no policy has, apart from those `known`."""
         self.known = list(known)
 
 
@@ -59,7 +58,7 @@ def validate_operator_policy(definition: dict[str, Any]) -> None:
 
 
 def validate_policy_fields(pattern: Any, apply_to: Any, priority: Any) -> None:
-    """Raise PolicyInvalid with everything that is wrong with the rest of a policy."""
+    """Raise PolicyInvalid with all errors in the other fields of a policy."""
     complaints = []
     if apply_to not in APPLY_TO:
         complaints.append(f"apply-to '{apply_to}' unrecognised; should be 'queues', 'exchanges' or 'all'")
@@ -111,7 +110,7 @@ def _validate_mirroring(definition: dict[str, Any]) -> None:
 
 
 class _Check(NamedTuple):
-    """A test of one setting's value, and what passes it in words."""
+    """Test of one setting's value, with a description of valid values."""
 
     accepts: Callable[[Any], bool]
     expected: str
@@ -173,7 +172,7 @@ _SETTINGS: dict[str, tuple[_Check, str]] = {
 
 
 _ABSENT = object()
-"""In place of parameters that are not given; null is given."""
+"""Placeholder of parameters that are not given; null counts as given."""
 
 
 def _complain_all(parameters: Any) -> str | None:

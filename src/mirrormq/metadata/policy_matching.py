@@ -116,7 +116,7 @@ def merge(policy: Policy | None, operator_policy: OperatorPolicy | None) -> Effe
 
 
 def governs(policy: Policy | OperatorPolicy, others: Iterable[Any], name: str, kind: Kind) -> bool:
-    """Tell whether this policy would be in force, beside other policies of its kind and vhost."""
+    """Return whether this policy would be in force, beside other policies of its kind and vhost."""
     ranked = sorted([policy, *others], key=_rank)
     return _first_match(ranked, name, kind) is policy
 

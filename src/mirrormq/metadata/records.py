@@ -1,8 +1,8 @@
-"""The records of the metadata: plain, frozen values, each with the key it is filed under.
+"""Records of the metadata: plain, frozen values, each with its key.
 
-A record says what was declared, never what is going on (no counts, no states, no live objects).
-Arguments of exchanges, queues and bindings are kept as the AMQP table's bytes: they are compared,
-stored and sent back more often than they are read.
+A record contains what was declared, never runtime state (no counts, no states, no live objects). Arguments of
+exchanges, queues and bindings are kept as the AMQP table's bytes: they are compared, stored and sent back
+more often than they are decoded.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ DestinationKind = Literal["queue", "exchange"]
 VhostKey = str
 UserKey = str
 PermissionKey = tuple[str, str]
-"""(user, vhost)"""
+"""Key of a permission: (user, vhost)."""
 TopicPermissionKey = tuple[str, str, str]
-"""(user, vhost, exchange)"""
+"""Key of a topic permission: (user, vhost, exchange)."""
 ExchangeKey = tuple[str, str]
-"""(vhost, name)"""
+"""Key of an exchange: (vhost, name)."""
 QueueKey = tuple[str, str]
-"""(vhost, name)"""
+"""Key of a queue: (vhost, name)."""
 BindingKey = tuple[str, str, DestinationKind, str, str, bytes]
-"""(vhost, source, destination kind, destination, routing key, arguments)"""
+"""Key of a binding: (vhost, source, destination kind, destination, routing key, arguments)."""
 PolicyKey = tuple[str, str]
-"""(vhost, name)"""
+"""Key of a policy: (vhost, name)."""
 ParameterKey = tuple[str, str, str]
-"""(vhost, component, name)"""
+"""Key of a parameter: (vhost, component, name)."""
 LeaseKey = tuple[int, str]
-"""(queue id, name)"""
+"""Key of a lease: (queue id, name)."""
 JobKey = tuple[str, str]
 ProducerKey = tuple[str, str]
-"""(vhost, name)"""
+"""Key of a producer: (vhost, name)."""
 
 
 class Vhost(msgspec.Struct, frozen=True, tag="vhost", array_like=True):
-    """A name space with its own exchanges, queues, permissions and policies."""
+    """Name space with its own exchanges, queues, permissions and policies."""
 
     name: str
     description: str = ""
     tags: list[str] = []
     tracing: bool = False
     limits: dict[str, int] = {}
-    """max-connections, max-queues; -1 or absent: no limit."""
+    """Limits max-connections and max-queues; -1 or absent: no limit."""
 
     @property
     def key(self) -> VhostKey:
@@ -55,15 +55,15 @@ class Vhost(msgspec.Struct, frozen=True, tag="vhost", array_like=True):
 
 
 class User(msgspec.Struct, frozen=True, tag="user", array_like=True):
-    """Somebody who may log in, if `password_hash` is not empty or a certificate speaks for them."""
+    """User account. Login requires a non-empty `password_hash` or a certificate."""
 
     name: str
     password_hash: str = ""
-    """Base64; what is inside depends on the algorithm (auth.passwords)."""
+    """Base64 of the hash; its layout depends on the algorithm (auth.passwords)."""
     hashing_algorithm: str = "rabbit_password_hashing_sha256"
     tags: list[str] = []
     limits: dict[str, int] = {}
-    """max-connections, max-channels; -1 or absent: no limit."""
+    """Limits max-connections and max-channels; -1 or absent: no limit."""
 
     @property
     def key(self) -> UserKey:
@@ -71,7 +71,7 @@ class User(msgspec.Struct, frozen=True, tag="user", array_like=True):
 
 
 class Permission(msgspec.Struct, frozen=True, tag="permission", array_like=True):
-    """What a user may do in a vhost: three patterns over names of queues and exchanges."""
+    """Permissions of a user in a vhost: three patterns over names of queues and exchanges."""
 
     user: str
     vhost: str
@@ -85,7 +85,7 @@ class Permission(msgspec.Struct, frozen=True, tag="permission", array_like=True)
 
 
 class TopicPermission(msgspec.Struct, frozen=True, tag="topic-permission", array_like=True):
-    """Which routing keys a user may publish to, or bind on, a topic exchange."""
+    """Patterns of routing keys that a user may publish to, or bind on, a topic exchange."""
 
     user: str
     vhost: str
@@ -99,7 +99,7 @@ class TopicPermission(msgspec.Struct, frozen=True, tag="topic-permission", array
 
 
 class Exchange(msgspec.Struct, frozen=True, tag="exchange", array_like=True):
-    """An exchange as declared."""
+    """Exchange as declared."""
 
     vhost: str
     name: str
@@ -108,7 +108,7 @@ class Exchange(msgspec.Struct, frozen=True, tag="exchange", array_like=True):
     auto_delete: bool = False
     internal: bool = False
     arguments: bytes = b""
-    """The encoded AMQP table without its length prefix."""
+    """Encoded AMQP table without its length prefix."""
 
     @property
     def key(self) -> ExchangeKey:
@@ -116,32 +116,32 @@ class Exchange(msgspec.Struct, frozen=True, tag="exchange", array_like=True):
 
 
 class Queue(msgspec.Struct, frozen=True, tag="queue", array_like=True):
-    """A queue as declared."""
+    """Queue as declared, with its ring."""
 
     vhost: str
     name: str
     queue_id: int = 0
-    """What the journal knows the queue by; never reused. 0 in a command: give me the next one."""
+    """Id of the queue in the journal; never reused. 0 in a command: assign the next one."""
     durable: bool = True
     auto_delete: bool = False
     exclusive: bool = False
     arguments: bytes = b""
-    """The encoded AMQP table without its length prefix."""
+    """Encoded AMQP table without its length prefix."""
     node: str = ""
-    """The node that holds it (its master)."""
+    """Name of the queue's master."""
     view: View | None = None
-    """Its ring, once there was more to say of it than `node` does."""
+    """Ring of the queue; None while `node` alone describes it."""
     waits_for: tuple[str, ...] = ()
-    """The queue is down: no node may be its master until one of these comes back."""
+    """Nodes that a down queue waits for: it has no master until one of these comes back."""
     consumed: bool = False
-    """It is to go with its last consumer, is mirrored, and has had one."""
+    """Flag: the queue is auto-delete and mirrored, and has had a consumer."""
     copies: tuple[CopyReport, ...] = ()
-    """While the queue is down: durable positions that returned members and former members have reported."""
+    """Durable positions that returned members and former members have reported while the queue is down."""
     former: tuple[FormerMember, ...] = ()
-    """Nodes that keep a copy although they are out of the in-sync set; of each node the latest. One that is
-    synchronised again, is not wanted any more, or has left the cluster is not among them."""
+    """Nodes outside the in-sync set that keep a copy; one entry per node, the latest. A node that is
+    synchronised again, is no longer wanted, or has left the cluster is not among them."""
     rescue: Rescue | None = None
-    """The last promotion of a copy that may lack messages; None: there was none."""
+    """Last promotion of a copy that may lack messages; None: there was none."""
 
     @property
     def key(self) -> QueueKey:
@@ -149,21 +149,22 @@ class Queue(msgspec.Struct, frozen=True, tag="queue", array_like=True):
 
     @property
     def ring(self) -> View:
-        """Who holds it."""
+        """Return the queue's ring; of one member if no view is stored."""
         return self.view or alone(self.node)
 
     def has_copy(self, node: str) -> bool:
-        """Whether a node may have a copy that counts: it is a member of the ring, or was in sync."""
+        """Return whether a node may have a copy that counts: it is a member of the ring, or was in sync."""
         return node in self.ring.members or any(former.node == node for former in self.former)
 
     @property
     def survives_restart(self) -> bool:
-        """Does it outlive its node's restart? An exclusive queue dies with its connection."""
+        """Return whether the queue outlives its node's restart. An exclusive queue ends with its
+        connection."""
         return self.durable and not self.exclusive
 
 
 class Binding(msgspec.Struct, frozen=True, tag="binding", array_like=True):
-    """A way from an exchange to a queue or another exchange. It is its own key."""
+    """Route from an exchange to a queue or another exchange. A binding is identified by all its fields."""
 
     vhost: str
     source: str
@@ -171,7 +172,7 @@ class Binding(msgspec.Struct, frozen=True, tag="binding", array_like=True):
     destination: str
     routing_key: str
     arguments: bytes = b""
-    """The encoded AMQP table without its length prefix."""
+    """Encoded AMQP table without its length prefix."""
 
     @property
     def key(self) -> BindingKey:
@@ -201,7 +202,7 @@ class Policy(msgspec.Struct, frozen=True, tag="policy", array_like=True):
 
 
 class OperatorPolicy(msgspec.Struct, frozen=True, tag="operator-policy", array_like=True):
-    """A policy that caps what clients and policies ask for."""
+    """Policy that caps the limits which clients and policies set."""
 
     vhost: str
     name: str
@@ -216,7 +217,7 @@ class OperatorPolicy(msgspec.Struct, frozen=True, tag="operator-policy", array_l
 
 
 class Parameter(msgspec.Struct, frozen=True, tag="parameter", array_like=True):
-    """A component's setting in one vhost (a shovel, a federation upstream …); value: any JSON."""
+    """Setting of a component in one vhost (a shovel, a federation upstream …); value: any JSON."""
 
     vhost: str
     component: str
@@ -229,7 +230,7 @@ class Parameter(msgspec.Struct, frozen=True, tag="parameter", array_like=True):
 
 
 class GlobalParameter(msgspec.Struct, frozen=True, tag="global-parameter", array_like=True):
-    """A setting of the whole cluster; value: any JSON."""
+    """Setting of the whole cluster; value: any JSON."""
 
     name: str
     value: Any
@@ -240,24 +241,24 @@ class GlobalParameter(msgspec.Struct, frozen=True, tag="global-parameter", array
 
 
 class Node(msgspec.Struct, frozen=True, tag="node", array_like=True):
-    """A member of the cluster."""
+    """Member of the cluster."""
 
     name: str
     address: str = ""
-    """Where other nodes reach it: host:port."""
+    """Address for other nodes: host:port."""
     incarnation: int = 0
-    """Which of its lives the cluster knows of: grows each time it starts to serve."""
+    """Incarnation that the cluster knows of: grows each time the node starts to serve."""
     running: bool = False
-    """Does it serve clients and hold queues, as far as the cluster has agreed?"""
+    """Flag: the node serves clients and holds queues, as far as the cluster has agreed."""
     shutdown: bool = False
-    """It stopped in good order; else it was lost."""
+    """Flag: the node stopped in good order; otherwise it was lost."""
     maintenance: bool = False
-    """It gives its masters away and takes no clients (`drain`)."""
+    """Flag: the node gives its masters away and takes no clients (`drain`)."""
     start: int = 0
-    """Number drawn by the process that claimed the incarnation. A node whose disk went back claims one that
-    it has had already: it is another one all the same."""
+    """Number drawn by the process that claimed the incarnation. A node whose disk went back may claim a used
+    incarnation; this number distinguishes the two."""
     journal: str = ""
-    """Identity of its journal, as last reported; empty before the first report."""
+    """Identity of the node's journal, as last reported; empty before the first report."""
     generation: int = 0
     """Generation of that journal: grows each time it is opened."""
     intact_since: int = 0
@@ -265,7 +266,7 @@ class Node(msgspec.Struct, frozen=True, tag="node", array_like=True):
     incarnation held is not trusted."""
     sound_since: int = 0
     """First incarnation since which nothing of the journal can have been lost. A power failure may leave
-    bytes that recovery cannot tell from damage."""
+    bytes that recovery cannot distinguish from damage."""
     journal_fault: str = ""
     """Fault that the present incarnation found (`ring_commands.REPLACED`, …); empty: none."""
     whole_since: int = 0
@@ -277,47 +278,48 @@ class Node(msgspec.Struct, frozen=True, tag="node", array_like=True):
         return self.name
 
     def has_lost_copy(self, joined: int) -> bool:
-        """Whether the journal lost something of a copy that incarnation `joined` held."""
+        """Return whether the journal lost something of a copy that incarnation `joined` held."""
         return joined < self.intact_since
 
     def has_holes(self, joined: int) -> bool:
-        """Whether the journal may have lost messages in the middle of the copy of incarnation `joined`."""
+        """Return whether the journal may have lost messages in the middle of the copy of incarnation
+        `joined`."""
         return joined < self.whole_since
 
 
 class LeaseTake(msgspec.Struct, frozen=True, array_like=True):
-    """Messages that a lease has taken with one question."""
+    """Messages that a lease has taken with one request."""
 
     number: int
-    """The client's; grows."""
+    """Number of the take, chosen by the client; grows."""
     spans: bytes
-    """Packed (`ranges.spans`); what is settled is no longer in it."""
+    """Packed spans that are not settled (`ranges.spans`)."""
     count: int
     size_bytes: int
-    """Of all that was taken."""
+    """Size of all messages of the take."""
 
 
 class Lease(msgspec.Struct, frozen=True, tag="lease", array_like=True):
-    """Messages of a queue that somebody has taken under a name: nobody else gets them."""
+    """Messages of a queue that are held for a named reader; no other client gets them."""
 
     vhost: str
     queue: str
     name: str
     queue_id: int
     user: str = ""
-    """Who took first."""
+    """User of the first take."""
     number: int = 0
-    """The highest take there has been."""
+    """Highest number of a take so far."""
     takes: tuple[LeaseTake, ...] = ()
-    """Those that are not settled."""
+    """Takes that are not settled."""
     settled: bytes = b""
-    """Packed: done with, but the queue may still have to be rid of them."""
+    """Packed sequences that are settled, but that the queue may still have to drop."""
     idle_ms: int = 0
-    """How long it may lie unused."""
+    """Time in milliseconds that the lease may stay unused."""
     ended: bool = False
-    """Given up, and kept only for the sake of what is settled, or of `lost_from`."""
+    """Flag: the lease has ended, and its record is kept only for `settled` or `lost_from`."""
     lost_from: int = 0
-    """Of a lease that ended: the first take that was not settled, to be told to its client; 0 if all were."""
+    """First take that was not settled when the lease ended, to be reported to its client; 0 if all were."""
 
     @property
     def key(self) -> LeaseKey:
@@ -325,25 +327,25 @@ class Lease(msgspec.Struct, frozen=True, tag="lease", array_like=True):
 
 
 class Job(msgspec.Struct, frozen=True, tag="job", array_like=True):
-    """What a job outside the broker has last said about itself. Nothing in the broker depends on it."""
+    """Last report of a job outside the broker. Nothing in the broker depends on it."""
 
     vhost: str
     name: str
     kind: str
     state: str
-    """One of `ranges.questions.JOB_STATES`."""
+    """State of the job: one of `ranges.range_protocol.JOB_STATES`."""
     user: str
-    """Whose it is: nobody else may speak for it."""
+    """Owner of the job: only this user may report for it."""
     node: str
-    """The node that was told."""
+    """Node that received the report."""
     reported_ms: int
-    """When, in milliseconds since the Unix epoch."""
+    """Time of the report in milliseconds since the Unix epoch."""
     text: str = ""
     numbers: dict[str, bool | int | float | str] = {}
     table: str = ""
-    """JSON: rows, each an object. Empty if there are none."""
+    """Table as JSON: rows, each an object. Empty if there are none."""
     started_ms: int = 0
-    """When it first said that it runs."""
+    """Time of the first report that the job runs."""
 
     @property
     def key(self) -> JobKey:
@@ -356,10 +358,10 @@ class Producer(msgspec.Struct, frozen=True, tag="producer", array_like=True):
     vhost: str
     name: str
     user: str
-    """Only this user may publish batches under the name."""
+    """User that may publish batches under the name; no other user may."""
     generation: str
-    """Random, from the first batch. A producer that was forgotten gets another one, so that no queue mistakes
-    its messages for earlier ones."""
+    """Random value from the first batch. A producer that was forgotten gets another one, so that no queue
+    mistakes its messages for earlier ones."""
     batch: int
     digests: tuple[str, ...]
     """Contents published for `batch`, oldest first. The place of a digest is its epoch."""

@@ -1,17 +1,17 @@
-"""What commands about nodes and rings do to the state.
+"""Commands about nodes and rings: their effect on the metadata state.
 
-Six rules stand behind them:
+Six rules apply:
 
-1.  A node's life ends once. News of an earlier life than the known one change nothing, and a life that
-    was declared over is not running again, whatever a late command says.
-2.  A queue is born with the lives that its members' nodes have at that moment; from then on only
-    the successor of a view replaces it.
-3.  A queue goes with a node only if nobody else holds it.
+1.  An incarnation of a node ends once. A command of an earlier incarnation than the known one changes
+    nothing, and a late command does not revive an incarnation that was declared over.
+2.  A declared queue takes the present incarnations of its members' nodes; from then on only the successor of
+    a view replaces it.
+3.  A queue is deleted with a node only if no other node holds it.
 4.  Only `report_journal` changes what is known of a node's journal. A journal of another identity, of a
     generation that was reported before, or with damage marks every copy of earlier incarnations as untrusted.
 5.  A member that leaves the in-sync set keeps its copy on disk, and the queue's record keeps its name: the
     disks of the members that are left may turn out to be damaged or older. A living mirror that is taken out
-    of the ring because a policy does not want it any more gives its copy up.
+    of the ring because no policy wants it gives its copy up.
 6.  If a copy is promoted while others may hold messages that it lacks, the record says up to where it goes
     (`Rescue`). Every other node publishes what it holds above that again, as orphans.
 """
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from mirrormq.metadata.state import MetadataState
 
 REPLACED = "replaced"
-"""The journal has another identity than the one reported before: it was removed, or is another node's."""
+"""Journal fault: the journal has another identity than before. It was removed, or is another node's."""
 OUTDATED = "outdated"
-"""The journal was opened as often as before: an older copy of the data directory was put in place."""
+"""Journal fault: the generation was reported before. An older copy of the data directory was put in place."""
 DAMAGED = "damaged"
-"""Recovery found damage in the middle of the journal, or a segment is missing."""
+"""Journal fault: recovery found damage in the middle of the journal, or a segment is missing."""
 
 
 def born(state: MetadataState, queue: Queue) -> Queue:
-    """A queue as it is declared, in a ring of the lives that its members' nodes have now."""
+    """Return a declared queue in a ring with the present incarnations of its members' nodes."""
     ring = queue.ring
     incarnations = {name: state.nodes[name].incarnation for name in ring.members if name in state.nodes}
     return (
@@ -48,7 +48,7 @@ def born(state: MetadataState, queue: Queue) -> Queue:
 
 
 def put_node(state: MetadataState, command: c.PutNode) -> None:
-    """A node joins, starts, stops or is lost."""
+    """Apply that a node joins, starts, stops or is lost."""
     record = command.record
     before = state.nodes.get(record.name)
     if before is not None:
@@ -127,7 +127,7 @@ def report_copies(state: MetadataState, command: c.ReportCopies) -> None:
 
 
 def release_copies(state: MetadataState, command: c.ReleaseCopies) -> None:
-    """Former members give their copies up, if every member of the ring is still synchronised."""
+    """Release copies of former members, if every member of the ring is still synchronised."""
     for queue_id, name, incarnation in command.copies:
         key = state.queue_keys.get(queue_id)
         queue = None if key is None else state.queues[key]
@@ -140,7 +140,7 @@ def release_copies(state: MetadataState, command: c.ReleaseCopies) -> None:
 
 
 def delete_node(state: MetadataState, command: c.DeleteNode) -> None:
-    """A node is no member any more. One that comes with its name later is another one, and has no copies."""
+    """Remove a node from the cluster. A later node of that name is another one, and has no copies."""
     if node := state.nodes.get(command.name):
         state.remove(node)
     for queue in [queue for queue in state.queues.values() if queue.former]:
@@ -150,7 +150,7 @@ def delete_node(state: MetadataState, command: c.DeleteNode) -> None:
 
 
 def change_views(state: MetadataState, command: c.ChangeViews) -> None:
-    """Rings change, each only from the view that it was thought of."""
+    """Adopt new views, each only as the successor of the view that it was derived from."""
     for change in command.changes:
         key = state.queue_keys.get(change.queue_id)
         queue = None if key is None else state.queues[key]
@@ -169,7 +169,7 @@ def change_views(state: MetadataState, command: c.ChangeViews) -> None:
 
 
 def _former(state: MetadataState, queue: Queue, after: View) -> tuple[FormerMember, ...]:
-    """Former members beside the next view of a queue."""
+    """Return the former members beside the next view of a queue."""
     before = queue.ring
     if not queue.survives_restart or (not queue.former and before.in_sync <= after.in_sync):
         return ()
@@ -186,14 +186,14 @@ def _former(state: MetadataState, queue: Queue, after: View) -> tuple[FormerMemb
 
 
 def _is_dismissed(node: Node, before: View, after: View) -> bool:
-    """Whether a living member is taken out of the ring: it is not wanted any more."""
+    """Return whether a living member is taken out of the ring because it is no longer wanted."""
     alive = node.running and node.incarnation == before.incarnation_of(node.name)
     return alive and node.name in before.members and node.name not in after.members
 
 
 def _rescue(state: MetadataState, queue: Queue, change: c.ViewChange) -> Rescue | None:
-    """Promotion after which other disks may hold messages that the new master lacks: its copy is not trusted,
-    it was not in sync, or a member that was in sync has not reported."""
+    """Return the rescue record of a promotion after which other disks may hold messages that the new master
+    lacks: its copy is not trusted, it was not in sync, or a member that was in sync has not reported."""
     before, after = queue.ring, change.view
     if not queue.waits_for or change.waits_for or after.epoch == before.epoch:
         return queue.rescue
@@ -213,14 +213,14 @@ def _is_current(state: MetadataState, copy: CopyReport) -> bool:
 
 
 def note_consumer(state: MetadataState, command: c.NoteConsumer) -> None:
-    """A queue that is to go with its last consumer has had one."""
+    """Record that an auto-delete queue has had a consumer."""
     key = state.queue_keys.get(command.queue_id)
     if key is not None and not state.queues[key].consumed:
         state.store(msgspec.structs.replace(state.queues[key], consumed=True))
 
 
 def delete_queues(state: MetadataState, command: c.DeleteQueues) -> None:
-    """Queues that went with the nodes that held them."""
+    """Delete queues that were lost with the nodes that held them."""
     for queue_id in command.queue_ids:
         key = state.queue_keys.get(queue_id)
         if key is not None:
@@ -228,7 +228,7 @@ def delete_queues(state: MetadataState, command: c.DeleteQueues) -> None:
 
 
 def drop_transient(state: MetadataState, command: c.DropTransient) -> None:
-    """What does not survive a restart goes: of one node the queues that it alone held, or everything."""
+    """Delete queues that do not survive a restart: of one node those that it alone held, or all."""
     everything = command.node is None or (command.over is not None and not _others_run(state, command))
     passing = [queue for queue in state.queues.values() if not queue.survives_restart]
     if not everything:
@@ -253,7 +253,8 @@ def _others_run(state: MetadataState, command: c.DropTransient) -> bool:
 
 
 def _fade(state: MetadataState, queue: Queue) -> None:
-    """A restart of all is no reason to auto-delete: an exchange whose last queue this was stays, unbound."""
+    """Delete a queue without auto-deleting exchanges: after a full restart an exchange whose last queue this
+    was stays, unbound."""
     for binding in list(state.bindings_to(queue.vhost, "queue", queue.name).values()):
         state.remove(binding)
     state.remove(queue)

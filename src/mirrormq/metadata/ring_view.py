@@ -46,7 +46,7 @@ class View(NamedTuple):
         return self.members[0]
 
     def awaits_confirms_of(self, name: str) -> bool:
-        """Tell whether confirms wait for this member."""
+        """Return whether confirms wait for this member."""
         return name in self.in_sync or name in self.joining
 
     def sync_generation(self, name: str) -> int:

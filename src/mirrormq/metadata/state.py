@@ -1,15 +1,15 @@
-"""The metadata itself: every record, by key, and the indexes that answer the hot questions.
+"""Metadata state: every record by key, and the indexes for frequent queries.
 
-Only `apply` changes a State. It is deterministic, and it leaves nothing dangling:
+Only `apply` changes a state. It is deterministic, and it leaves nothing dangling:
 
 1.  A queue, exchange, policy, permission or parameter lies in a vhost that exists; a permission
     belongs to a user that exists; a binding joins two ends that exist.
-2.  Deleting a thing deletes what hangs on it, dependants first: a vhost its contents, a queue or
-    exchange its bindings, a user their permissions.
-3.  An auto-delete exchange goes when the last binding *from* it goes, whatever took it away.
-4.  Queue ids grow, and are never given twice, also not after a restart.
+2.  Deleting a record deletes its dependants first: of a vhost its contents, of a queue or exchange its
+    bindings, of a user their permissions.
+3.  An auto-delete exchange is deleted with the last binding *from* it, whatever removed that.
+4.  Queue ids grow, and are never used twice, also not after a restart.
 
-`apply` returns what changed, in the order in which it changed; nothing changed: an empty list.
+`apply` returns the changes in their order; an empty list if nothing changed.
 """
 
 from __future__ import annotations
@@ -65,90 +65,91 @@ class MetadataState:
         self.vhosts: dict[str, Vhost] = {}
         self.users: dict[str, User] = {}
         self.permissions: dict[PermissionKey, Permission] = {}
-        """By (user, vhost)."""
+        """Permissions by (user, vhost)."""
         self.topic_permissions: dict[TopicPermissionKey, TopicPermission] = {}
-        """By (user, vhost, exchange)."""
+        """Topic permissions by (user, vhost, exchange)."""
         self.exchanges: dict[ExchangeKey, Exchange] = {}
-        """By (vhost, name)."""
+        """Exchanges by (vhost, name)."""
         self.queues: dict[QueueKey, Queue] = {}
-        """By (vhost, name)."""
+        """Queues by (vhost, name)."""
         self.bindings: dict[BindingKey, Binding] = {}
-        """By (vhost, source, destination kind, destination, routing key, arguments)."""
+        """Bindings by (vhost, source, destination kind, destination, routing key, arguments)."""
         self.policies: dict[PolicyKey, Policy] = {}
-        """By (vhost, name)."""
+        """Policies by (vhost, name)."""
         self.operator_policies: dict[PolicyKey, OperatorPolicy] = {}
-        """By (vhost, name)."""
+        """Operator policies by (vhost, name)."""
         self.parameters: dict[ParameterKey, Parameter] = {}
-        """By (vhost, component, name)."""
+        """Parameters by (vhost, component, name)."""
         self.global_parameters: dict[str, GlobalParameter] = {}
         self.nodes: dict[str, Node] = {}
-        """The cluster's members, by name."""
+        """Members of the cluster by name."""
         self.leases: dict[LeaseKey, Lease] = {}
-        """By (queue id, name)."""
+        """Leases by (queue id, name)."""
         self.jobs: dict[JobKey, Job] = {}
-        """By (vhost, name)."""
+        """Jobs by (vhost, name)."""
         self.producers: dict[ProducerKey, Producer] = {}
-        """By (vhost, name)."""
+        """Producers by (vhost, name)."""
         self.queue_keys: dict[int, QueueKey] = {}
         """Queue id → (vhost, name)."""
         self.next_queue_id = 1
         self.version = 0
-        """Grows with every change."""
+        """Version that grows with every change."""
         self.access_version = 0
-        """Grows when users, vhosts or permissions change: what cached access decisions depend on."""
+        """Version that grows when users, vhosts or permissions change: cached access decisions depend on
+        it."""
         self.policy_version = 0
-        """Grows when policies or operator policies change."""
+        """Version that grows when policies or operator policies change."""
         self._exchanges_by_vhost: dict[str, dict[str, Exchange]] = {}
         self._queues_by_vhost: dict[str, dict[str, Queue]] = {}
         self._bindings_by_source: dict[ExchangeKey, dict[BindingKey, Binding]] = {}
         self._bindings_by_destination: dict[tuple[str, str, str], dict[BindingKey, Binding]] = {}
         self._changes: list[Change] = []
 
-    # Questions that must be cheap.
+    # Indexed queries.
 
     def queues_of(self, vhost: str) -> dict[str, Queue]:
-        """A vhost's queues by name; its length is their number. Not to be changed."""
+        """Return a vhost's queues by name. Not to be changed."""
         return self._queues_by_vhost.get(vhost, _NO_QUEUES)
 
     def exchanges_of(self, vhost: str) -> dict[str, Exchange]:
-        """A vhost's exchanges by name. Not to be changed."""
+        """Return a vhost's exchanges by name. Not to be changed."""
         return self._exchanges_by_vhost.get(vhost, _NO_EXCHANGES)
 
     def bindings_from(self, vhost: str, source: str) -> dict[BindingKey, Binding]:
-        """The bindings of which an exchange is the source. Not to be changed."""
+        """Return the bindings of which an exchange is the source. Not to be changed."""
         return self._bindings_by_source.get((vhost, source), _NO_BINDINGS)
 
     def bindings_to(self, vhost: str, kind: str, destination: str) -> dict[BindingKey, Binding]:
-        """The bindings that end at a queue or an exchange. Not to be changed."""
+        """Return the bindings that end at a queue or an exchange. Not to be changed."""
         return self._bindings_by_destination.get((vhost, kind, destination), _NO_BINDINGS)
 
     def leases_of(self, queue_id: int) -> list[Lease]:
-        """The leases of a queue."""
+        """Return the leases of a queue."""
         return [lease for lease in self.leases.values() if lease.queue_id == queue_id] if self.leases else []
 
-    # Changing.
+    # Changes.
 
     def apply(self, command: c.Command) -> list[Change]:
-        """Carry out one command; says what changed, in order."""
+        """Apply one command; return the changes in order."""
         _APPLY[type(command)](self, command)
         return self.take_changes()
 
     def take_changes(self) -> list[Change]:
-        """What `store` and `remove` have changed since this was last asked."""
+        """Return the changes by `store` and `remove` since the last call, and reset the list."""
         changes, self._changes = self._changes, []
         if changes:
             self.version += 1
         return changes
 
     def snapshot(self) -> bytes:
-        """Everything, as bytes that `from_snapshot` reads."""
+        """Return everything as bytes that `from_snapshot` reads."""
         tables = [list(getattr(self, name).values()) for name in TABLES]
         versions = (self.version, self.access_version, self.policy_version)
         return snapshots.encode(Snapshot(*versions, self.next_queue_id, *tables))
 
     @classmethod
     def from_snapshot(cls, blob: bytes) -> MetadataState:
-        """The state that `snapshot` wrote down; raises msgspec.DecodeError for anything else."""
+        """Decode the state from `snapshot`; raises msgspec.DecodeError for anything else."""
         snapshot = snapshots.decode(blob)
         state = cls()
         for name in TABLES:
@@ -161,7 +162,7 @@ class MetadataState:
         state.next_queue_id = snapshot.next_queue_id
         return state
 
-    # One record in, one record out; indexes and versions follow. Only for what carries out commands.
+    # Single records with their indexes and versions. Only for the code that applies commands.
 
     def store(self, record: Any) -> None:
         table = getattr(self, TABLE_OF[type(record)])
@@ -180,7 +181,7 @@ class MetadataState:
         self._note(record, Put(record, before))
 
     def remove(self, record: Any) -> bool:
-        """False if it is not there (any more)."""
+        """Remove a record; return False if it does not exist."""
         table = getattr(self, TABLE_OF[type(record)])
         if table.pop(record.key, None) is None:
             return False
@@ -225,7 +226,7 @@ class MetadataState:
         self.remove(exchange)
 
     def remove_queue(self, queue: Queue) -> None:
-        """Take a queue out, with its bindings and the auto-delete exchanges whose last these were."""
+        """Remove a queue with its bindings and the auto-delete exchanges whose last bindings these were."""
         self._remove_bindings_to(queue.vhost, "queue", queue.name)
         self.remove(queue)
 

@@ -66,7 +66,8 @@ class ReplicationGroup(Protocol):
 
     @property
     def alone(self) -> bool:
-        """Whether this node is the only member. A proposed entry is then applied when `proposed` returns."""
+        """Return whether this node is the only member. A proposed entry is then applied when `proposed`
+        returns."""
 
     def propose(self, entry: bytes, sync: bool, otherwise: bytes | None = None) -> int | None:
         """Propose an entry and return its number, which `MetadataStore.apply` receives with the entry.

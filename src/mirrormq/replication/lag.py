@@ -77,7 +77,7 @@ class LagTracker:
             times.append((ring.received, now_ms))
 
     def ring_is_behind(self) -> bool:
-        """Tell whether publishers must wait."""
+        """Return whether publishers must wait."""
         ring = self._ring
         behind = ring.received - ring.completed.received
         return behind > RING_BEHIND_OPERATIONS or (
@@ -127,5 +127,5 @@ class LagTracker:
         return lag.operations > MIRROR_EXCUSED_OPERATIONS or lag.size_bytes > MIRROR_EXCUSED_BYTES
 
     def keeps_pace(self, name: str, now_ms: int) -> bool:
-        """Tell whether this member may be synchronised again."""
+        """Return whether this member may be synchronised again."""
         return self.lag(name, now_ms).milliseconds < MIRROR_RECOVERED_MS

@@ -1,13 +1,12 @@
-"""A mirror's copy of a queue: what the master holds, kept ready to be taken over.
+"""Mirror copy of a queue: the messages that the master holds, ready for promotion.
 
-A mirror has no ready and no unacknowledged messages, only messages: what comes goes in, what goes is
-forgotten. Persistent ones of a durable queue go straight from the ring to the journal, as the bytes that
-they are, and cost no memory; others stay in memory while they are few, and are written out when they
-are many. When the mirror becomes master all of it is ready again, and what had been with a consumer
-says so (G5).
+A mirror does not distinguish ready and unacknowledged messages: it applies appends and removals. Persistent
+messages of a durable queue go from the ring to the journal as encoded bytes, and cost no memory. Other
+messages stay in memory while they are few, and are paged out when they are many. After promotion all messages
+are ready again, and those that a consumer may have seen are marked redelivered (G5).
 
-While a synchronisation runs, old messages and news of their removal come by different roads, and a
-message may come (again) after it has gone. So what is removed meanwhile is remembered until the end.
+During a synchronisation, old messages and their removals arrive on different paths, and a message may arrive
+(again) after its removal. So the copy remembers removals until the synchronisation ends.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ from mirrormq.replication.ring_operations import (
 from mirrormq.replication.sequence_set import Range, SequenceSet
 
 Head = tuple[bytes, int]
-"""What messages of one Append have in common: the publish payload, and when they expire."""
+"""Publish payload and expiry time that the messages of one append share."""
 
 
 class MirrorCopy:
-    """One mirror's messages."""
+    """Messages of one mirror."""
 
     def __init__(
         self, store: QueueStore, budget: MemoryBudget, *, durable: bool, in_memory: Iterable[Message] = ()
@@ -46,34 +45,35 @@ class MirrorCopy:
         self._budget = budget
         self._durable = durable
         self._memory: dict[int, tuple[Head, bytes]] = {}
-        """Messages that are not in the store: what they share with others, and their content frames."""
+        """Messages that are not in the store: shared head and content frames, by sequence."""
         self._memory_bytes = 0
         self.lazy = False
-        """Keep as little as possible in memory."""
+        """Lazy mode: keep as little as possible in memory."""
         self.delivered_up_to = 0
         self.delivered_by: dict[str, int] = {}
-        """The same for clients of each node, while the master is gated (`queues.kept_deliveries`)."""
+        """Highest sequence delivered to clients of each node, while the master is gated
+        (`queues.kept_deliveries`)."""
         self.gated = False
         self.known_up_to = 0
-        """The highest sequence that has come: if the copy is complete, it is so up to here."""
+        """Highest sequence received: a complete copy is complete up to here."""
         self.producers: dict[str, int] = {}
-        """The highest publish number of each producer …"""
+        """Highest publish number of each producer."""
         self._brought: dict[str, int] = {}
-        """… and what the ring has brought of that since this member began."""
+        """Highest publish number of each producer that the ring has brought since this member began."""
         self._introduced: Mapping[str, int] = {}
-        """What a master knew of producers; true of this copy when it has everything."""
+        """Publish numbers that the master knew; valid for this copy once it has every message."""
         self._doubtful: dict[tuple[str, int], int] = {}
-        """Producer and number → sequence of messages that it has from an earlier beginning, and that the
-        master may have under another sequence. Until it has told the master what it has."""
+        """Producer and number → sequence of messages from an earlier start, which the master may have under
+        another sequence. Kept until this mirror has reported to the master what it has."""
         self._removed_meanwhile: SequenceSet | None = None
         for message in in_memory:
             head = (message.envelope.publish, message.expires_at)
             self._remember(message.sequence, head, [message.frames])
 
-    # -- what the master does -------------------------------------------------------------------
+    # -- operations of the master ---------------------------------------------------------------
 
     def apply(self, operations: Sequence[bytes]) -> None:
-        """Do what the master did."""
+        """Apply operations of the master to the copy."""
         for data in operations:
             operation = decode(data)
             if isinstance(operation, AppendOperation):
@@ -131,7 +131,7 @@ class MirrorCopy:
             self.page_out()
 
     def page_out(self) -> None:
-        """Write out what is in memory, in runs that share their head."""
+        """Write out messages in memory, in runs that share their head."""
         memory = sorted(self._memory.items())
         self.forget_memory()
         start = 0
@@ -143,7 +143,7 @@ class MirrorCopy:
                 start = end
 
     def forget_memory(self) -> None:
-        """What is in memory goes."""
+        """Discard the messages in memory."""
         self._budget.used_bytes -= self._memory_bytes + len(self._memory) * limits.MESSAGE_OVERHEAD_BYTES
         self._memory = {}
         self._memory_bytes = 0
@@ -172,15 +172,15 @@ class MirrorCopy:
         self._budget.used_bytes -= gone_bytes + gone * limits.MESSAGE_OVERHEAD_BYTES
 
     def deliver(self, sequence: int) -> None:
-        """Everything up to `sequence` has been with a consumer."""
+        """Record that consumers have had everything up to `sequence`."""
         self.delivered_up_to = max(self.delivered_up_to, sequence)
         if self._durable:
             self._store.delivered(sequence)
 
     def begin_again(self, operations: Sequence[bytes], *, doubtful: bool) -> None:
-        """The ring begins again, and these operations have never happened: what they brought goes, and may
-        come again. What they took away is for synchronisation to bring back. If it is doubtful whether
-        they have happened, what they brought stays until it comes again."""
+        """Restart from the ring's beginning: undo the appends of these operations, because they never
+        happened. Their messages may come again. Synchronisation brings back what they removed. If it is
+        `doubtful` whether they happened, their messages stay until they come again."""
         self._brought = {}
         for data in operations:
             operation = decode(data)
@@ -199,7 +199,8 @@ class MirrorCopy:
                 self._reset_producer_ids(operation)
 
     def _reset_producer_ids(self, append: AppendOperation) -> None:
-        """Presented messages have never come: what is not above the first of each may come again."""
+        """Lower publish ids below the first of each producer in `append`, so that its messages may come
+        again."""
         for frames in append.contents:
             found = publish_ids_in(properties_of(frames))
             if found is not None and found[0] in self.producers:
@@ -207,14 +208,14 @@ class MirrorCopy:
         self._write_producer_ids()
 
     def _write_producer_ids(self) -> None:
-        """What was written down of clients may have been too much."""
+        """Rewrite the stored publish ids, which may be too high."""
         if self._durable:
             known = publish_ids_only(self.producers)
             if known or self._store.producer_ids():
                 self._store.replace_producer_ids(known, self.known_up_to + 1)
 
     def _replace_doubtful(self, append: AppendOperation) -> None:
-        """Messages that are here under another sequence have happened after all."""
+        """Drop doubtful messages that `append` brings under another sequence: they did happen."""
         for offset in range(len(append.contents)):
             sequence = self._doubtful.pop((append.producer, append.first_number + offset), 0)
             if sequence and sequence != append.first_sequence + offset:
@@ -223,7 +224,7 @@ class MirrorCopy:
     # -- synchronisation ------------------------------------------------------------------------
 
     def held(self) -> SequenceSet:
-        """Every sequence it has, in memory or in the journal."""
+        """Return every sequence in memory or in the journal."""
         found = SequenceSet()
         for first, mask in self._store.masks():
             found.add_mask(first, mask)
@@ -232,14 +233,14 @@ class MirrorCopy:
         return found
 
     def contents(self) -> list[bytes]:
-        """The content frames of everything it has, oldest first: for those who compare copies."""
+        """Return the content frames of all messages, oldest first, for comparison of copies."""
         numbers = list(self.held().numbers())
         stored = [number for number in numbers if number not in self._memory]
         found = {message.sequence: message.frames for message in self._store.load(stored)}
         return [found[number] if number in found else self._memory[number][1] for number in numbers]
 
     def begin_synchronisation(self) -> SequenceSet:
-        """Says what it has already; from now on the master knows what is to be kept."""
+        """Return the sequences held now. From here on the master decides which of them the mirror keeps."""
         self._removed_meanwhile = SequenceSet()
         self._doubtful = {}
         return self.held()
@@ -247,8 +248,9 @@ class MirrorCopy:
     def introduce(
         self, delivered_up_to: int, producers: Mapping[str, int], delivered_by: Mapping[str, int], gated: bool
     ) -> None:
-        """What the master knew when the mirror joined, beside the messages. Until they are here as well, no
-        publish counts as known that only one of the two has had."""
+        """Take over the master's publish ids and delivery marks, as known when the mirror joined. Publish ids
+        count only when the messages have arrived too: a publish that only one of both copies has had is not
+        known."""
         self.deliver(delivered_up_to)
         _raise(self.delivered_by, delivered_by)
         self.gated = gated
@@ -260,7 +262,7 @@ class MirrorCopy:
         self._write_producer_ids()
 
     def synchronise(self, batch: Iterable[AppendOperation]) -> None:
-        """Older messages from the master; the ring may have brought some of them, or news of their end."""
+        """Add older messages from the master, except those that the ring has brought or removed already."""
         gone = self._removed_meanwhile or SequenceSet()
         for append in batch:
             first = append.first_sequence
@@ -282,7 +284,7 @@ class MirrorCopy:
         self.deliver(self.delivered_up_to)  # a store that had no messages took no marks either
 
     def peek_unstored(self, first: int, end: int, limit: int) -> list[Message]:
-        """The first `limit` messages in [first, end) that are in memory only, ascending."""
+        """Return the first `limit` messages in [first, end) that are in memory only, ascending."""
         numbers = sorted([number for number in self._memory if first <= number < end])[:limit]
         return [_message(number, *self._memory[number]) for number in numbers]
 
@@ -290,14 +292,14 @@ class MirrorCopy:
         return sequence in self._memory or self._store.has(sequence)
 
     def end_synchronisation(self) -> None:
-        """It has everything; removals come in order from now on."""
+        """End the synchronisation: the copy is complete, and removals arrive in order from now on."""
         self._removed_meanwhile = None
         _raise(self.producers, self._introduced)
         self._introduced = {}
         self._write_producer_ids()
 
     def drop(self, ranges: list[Range]) -> None:
-        """Messages that the master does not have (any more)."""
+        """Drop messages that the master does not have."""
         self._remove(ranges)
 
 
@@ -313,5 +315,5 @@ def _raise(highest: dict[str, int], numbers: Mapping[str, int]) -> None:
 
 
 def _follows(one: tuple[int, tuple[Head, bytes]], other: tuple[int, tuple[Head, bytes]]) -> bool:
-    """Can two messages be written in one run?"""
+    """Return whether two messages can be written in one run."""
     return other[0] == one[0] + 1 and other[1][0] == one[1][0]

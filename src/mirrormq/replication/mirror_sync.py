@@ -1,12 +1,12 @@
-"""What a master does for its mirrors: brings them up to date, and says who counts.
+"""Mirror synchroniser of a master: brings mirrors up to date and proposes which of them are synchronised.
 
-    a mirror that is not synchronised asks to be (`SyncRequest`), with what it has
-    the master tells it what to drop, and sends what it lacks, batch by batch
-    when nothing is missing the master proposes it as `joining`: confirms wait for it from then on
-    when that has come true for all that was done before, it proposes it as synchronised
-    a mirror that has begun again, or that is too late, is proposed as not synchronised
+    a mirror that is not synchronised sends a `SyncRequest` with the sequences that it has
+    the master replies with the sequences to drop, and sends missing messages batch by batch
+    when nothing is missing the master proposes the mirror as `joining`: confirms wait for it from then on
+    when it has everything that was done before that, the master proposes it as synchronised
+    the master proposes a mirror that has begun again, or is too late, as not synchronised
 
-Proposals are for the metadata to adopt or not; a new view says which it was.
+The metadata adopts a proposal or not; the next view shows which.
 """
 
 from __future__ import annotations
@@ -26,45 +26,45 @@ from mirrormq.replication.synchronisation import Synchronisation, SyncPace
 
 
 class SyncOptions(Protocol):
-    """How mirrors are brought up to date; may change while it is done."""
+    """Options of synchronisation; may change while it runs."""
 
     pace: SyncPace
     automatic: bool
-    """`ha-sync-mode`: else only when somebody asks for it."""
+    """`ha-sync-mode: automatic`; otherwise mirrors are synchronised only on request."""
     paused: bool
-    """Memory is short."""
+    """Flag: memory is short."""
 
 
 class MirrorSynchroniser:
-    """One master's care for its mirrors."""
+    """Synchroniser of one master's mirrors."""
 
     def __init__(self, ring: Ring, options: SyncOptions) -> None:
         self._ring = ring
         self._options = options
         self.backing: ReplicatingBackingQueue
         self.producers: Mapping[str, int] = {}
-        """The highest publish number of each producer: a mirror that joins must know."""
+        """Highest publish number of each producer, for joining mirrors."""
         self.sessions: dict[str, Synchronisation] = {}
         self.lateness = LagTracker(ring)
         self.asked_for = False
-        """Somebody wants the mirrors to be synchronised, whatever the policy says."""
+        """Flag: an operator requested synchronisation, whatever the policy says."""
         self._lacking: dict[str, set[int]] = {}
-        """Damaged messages that mirrors were synchronised without, as nobody had a good copy."""
+        """Damaged messages that mirrors were synchronised without, because no member had a good copy."""
         self._incomplete: set[str] = set()
-        """Mirrors of which such a message has been repaired since: they have to join again."""
+        """Mirrors that lack a message which has been repaired since: they have to join again."""
         self._counts_from: dict[str, Completed] = {}
-        """For members that are joining, when confirms began to wait for them: the last operation then, and
-        what had been confirmed as being on every disk without them."""
+        """State at which confirms began to wait for each joining member: the last operation, and the
+        operations confirmed as durable without it."""
 
-    # -- what happens ---------------------------------------------------------------------------
+    # -- input ----------------------------------------------------------------------------------
 
     def removed(self, ranges: list[Range]) -> None:
-        """Messages have left the queue."""
+        """Record that messages have left the queue."""
         for session in self.sessions.values():
             session.removed(ranges)
 
     def repaired(self, sequences: Sequence[int]) -> None:
-        """Damaged messages have been rewritten: mirrors that lack them get them."""
+        """Send rewritten messages to the mirrors that lack them."""
         for session in self.sessions.values():
             session.repaired(sequences)
         self._incomplete |= {
@@ -72,18 +72,18 @@ class MirrorSynchroniser:
         }
 
     def give_up(self, sequences: Sequence[int]) -> None:
-        """Let mirrors be synchronised without damaged messages of which nobody has a good copy."""
+        """Let mirrors be synchronised without damaged messages of which no member has a good copy."""
         for name, session in self.sessions.items():
             if lacking := session.give_up(sequences):
                 self._lacking.setdefault(name, set()).update(lacking)
 
     def appeared(self, sequence: int) -> None:
-        """A message has come back that nobody could show."""
+        """Add a requeued message whose content was unavailable before."""
         for session in self.sessions.values():
             session.appeared(sequence)
 
     def changed(self, before: View) -> None:
-        """The ring has a new view."""
+        """Adopt the ring's new view."""
         view = self._ring.view
         for name, session in list(self.sessions.items()):
             over = name in view.in_sync and view.sync_generation(name) == session.attempt
@@ -95,7 +95,7 @@ class MirrorSynchroniser:
             self.asked_for = False
 
     def joined(self, sender: str, join: SyncRequest) -> ReplicaMessage | None:
-        """A mirror wants to be synchronised; the answer says what it should drop and know."""
+        """Handle a mirror's synchronisation request; the reply contains what it must drop and know."""
         if sender not in self._ring.view.members:
             return None
         backing = self.backing
@@ -113,7 +113,7 @@ class MirrorSynchroniser:
         )  # fmt: skip
 
     def _coming(self, received: int) -> SequenceSet:
-        """What the ring will bring to a mirror that has operations up to `received`."""
+        """Return the sequences that the ring will bring to a mirror that has operations up to `received`."""
         ring = self._ring
         found = SequenceSet()
         for data in ring.log.after(max(received, ring.stable)):
@@ -123,21 +123,21 @@ class MirrorSynchroniser:
         return found
 
     def taken(self, sender: str, taken: SyncAck) -> None:
-        """A mirror has a batch."""
+        """Handle a mirror's acknowledgement of a batch."""
         session = self.sessions.get(sender)
         if session is not None and session.attempt == taken.attempt:
             session.acknowledged()
 
     def synchronise(self, wanted: bool) -> None:
-        """`sync_queue` and `cancel_sync_queue`."""
+        """Start or cancel synchronisation (`sync_queue`, `cancel_sync_queue`)."""
         self.asked_for = wanted
         for session in self.sessions.values():
             session.sending = wanted
 
-    # -- what is to be done ---------------------------------------------------------------------
+    # -- output ---------------------------------------------------------------------------------
 
     def batches(self, now_ms: int) -> list[tuple[str, ReplicaMessage]]:
-        """Messages for mirrors that lack some."""
+        """Return the next batches for mirrors that lack messages."""
         if self._options.paused:
             return []
         ring, found = self._ring, list[tuple[str, ReplicaMessage]]()
@@ -151,14 +151,15 @@ class MirrorSynchroniser:
         return found
 
     def next_ms(self) -> int | None:
-        """When there is something to send that may not be sent now."""
+        """Return the time of the next batch that the throughput limit holds back."""
         waiting = [
             session.not_before_ms for session in self.sessions.values() if session.sending and session.missing
         ]
         return min(waiting, default=None)
 
     def proposal(self, now_ms: int, *, looking: bool) -> View | None:
-        """The view that there should be; None if the present one is right. `looking`: for the late, too."""
+        """Return the view to propose; None if the present one is right. `looking`: check for late members
+        too."""
         view = self._ring.view
         out = self._fallen() | (self.lateness.late(now_ms) if looking else set())
         joining = {name: view.sync_generation(name) for name in view.joining}
@@ -175,7 +176,7 @@ class MirrorSynchroniser:
         return None
 
     def _fallen(self) -> set[str]:
-        """Members that count but have begun again, or have to."""
+        """Return joining or synchronised members that have begun again, or must do so."""
         view = self._ring.view
         return {
             name
@@ -184,9 +185,9 @@ class MirrorSynchroniser:
         } | set(filter(view.awaits_confirms_of, self._incomplete))
 
     def _is_safe(self, name: str) -> bool:
-        """Does a joining member have what was confirmed without it? And do all others have what the master
-        had done to the queue when it showed it to this member? Else one of them, promoted, would go on
-        from an earlier state than the one this member was given."""
+        """Return whether a joining member has everything that was confirmed without it, and all other members
+        have every operation that the master had done when it sent its state to this one. Otherwise one of
+        them, if promoted, would continue from an earlier state than this member's."""
         ring, since = self._ring, self._counts_from[name]
         said = ring.reports.get(name)
         return (
@@ -197,7 +198,7 @@ class MirrorSynchroniser:
         )
 
     def _caught_up(self, now_ms: int) -> dict[str, int]:
-        """Members that hold everything, and by which attempt."""
+        """Return the members that hold everything, with their synchronisation attempt."""
         if not self.sessions or self.backing.unseen:
             return {}
         view = self._ring.view
@@ -209,7 +210,7 @@ class MirrorSynchroniser:
 
 
 def runs(messages: list[Message]) -> list[AppendOperation]:
-    """Messages in ascending order as Appends: those in a row that share what an Append shares."""
+    """Group ascending messages into append operations: neighbours that share a head."""
     found: list[AppendOperation] = []
     last: tuple[int, bytes, bool, int] | None = None
     for message in messages:

@@ -21,7 +21,7 @@ _NAME = MIRRORED.encode()
 
 
 def is_mirrored(exchange: Exchange) -> bool:
-    """Tell whether an exchange was declared with `x-mirrored: true`."""
+    """Return whether an exchange was declared with `x-mirrored: true`."""
     if _NAME not in exchange.arguments:
         return False
     table = decode_table(len(exchange.arguments).to_bytes(4, "big") + exchange.arguments, 0)[0]

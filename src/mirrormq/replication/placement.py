@@ -26,7 +26,7 @@ class Mirroring(NamedTuple):
     """Mirroring settings of a policy. A queue without them is not mirrored."""
 
     mode: str
-    """One of all, exactly, nodes."""
+    """Mirroring mode: all, exactly or nodes."""
     replicas: int = 0
     """Number of replicas, including the master (mode exactly)."""
     nodes: tuple[str, ...] = ()

@@ -44,11 +44,11 @@ that were in sync compare first:
 Members that stop, or are lost, leave the ring one after the other, and the last one may be alone in the
 in-sync set when all stop. If its disk fails then, the others still have every message that was confirmed
 before they left. So the record of a queue keeps them (`copy_records.FormerMember`) with the version of the
-view that they left with, until they are synchronised again, are not wanted any more, or are taken out of the
+view that they left with, until they are synchronised again, are no longer wanted, or are taken out of the
 cluster.
 
 1.  While a member of the in-sync set has a trusted copy, former members do not matter: it may have gone on
-    alone and confirmed more. A member that is alone waits for nobody, but reports its journal first.
+    alone and confirmed more. A member that is alone waits for no other node, but reports its journal first.
 2.  Else the former members report too. The one that left last and has a trusted copy has all that any earlier
     one has, so those that left before it are not waited for. Rule 4 above bounds the wait for the others.
 3.  An *outdated* copy of a member is complete up to some moment. If its position is higher than that of the
@@ -79,32 +79,32 @@ from mirrormq.metadata.ring_view import View
 
 
 class MemberFate(Enum):
-    """What has become of a member since it joined the ring."""
+    """Fate of a member since it joined the ring."""
 
     ALIVE = "alive"
-    """The same life."""
+    """Running in the same incarnation."""
     RETURNED = "returned"
-    """A later incarnation: it has what was on its disk."""
+    """Running in a later incarnation: it has what was on its disk."""
     GONE = "gone"
-    """No life now; it may come back."""
+    """Not running; it may come back."""
     FORGOTTEN = "forgotten"
-    """It was taken out of the cluster, and will not come back."""
+    """Taken out of the cluster; it will not come back."""
 
 
 class CopyTrust(IntEnum):
-    """Whether a copy on disk has everything that its member had when it left the ring."""
+    """Trust in a copy on disk: whether it has everything that its member had when it left the ring."""
 
     LOST = 0
-    """The journal was replaced or damaged since."""
+    """Journal was replaced or damaged since."""
     OUTDATED = 1
-    """The journal went back to an earlier state: messages are missing at its end only."""
+    """Journal went back to an earlier state: messages are missing at its end only."""
     DOUBTFUL = 2
-    """A power failure left bytes that recovery cannot tell from damage of what was synced."""
+    """Power failure left bytes that recovery cannot distinguish from damage of synced data."""
     INTACT = 3
 
     @property
     def suffices(self) -> bool:
-        """Whether the copy counts as complete."""
+        """Return whether the copy counts as complete."""
         return self >= CopyTrust.DOUBTFUL
 
 
@@ -119,39 +119,39 @@ class FormerCopy(NamedTuple):
     """Copy of a node that was synchronised once and has left the in-sync set."""
 
     version: int
-    """Version of the view that it left with."""
+    """Version of the view that the node left with."""
     incarnation: int
     """Incarnation that was synchronised."""
     copy: StoredCopy | None
-    """As its present incarnation has reported it; None: it has not."""
+    """Copy as the node's present incarnation has reported it; None: not reported."""
 
 
 class QueueDown(NamedTuple):
-    """No member may become master."""
+    """Result: no member may become master."""
 
     waits_for: tuple[str, ...]
     """Members that have everything and have not reported their copies yet."""
     view: View
-    """The ring as it stays meanwhile: the same, less those who will not come back."""
+    """Ring that stays meanwhile, without the members that will not come back."""
 
 
 class QueueLost(NamedTuple):
-    """Nobody has anything of the queue, and nobody ever will."""
+    """Result: no node has messages of the queue, and none will have."""
 
 
 class PromotionRules(NamedTuple):
-    """What a policy says about promotion."""
+    """Promotion rules of a policy."""
 
     on_failure_always: bool = True
     on_shutdown_always: bool = False
 
     def allows_holes(self, *, shutdown: bool) -> bool:
-        """May a member that is not synchronised become master?"""
+        """Return whether a member that is not synchronised may become master."""
         return self.on_failure_always and (self.on_shutdown_always or not shutdown)
 
 
 def rules(definition: Mapping[str, object]) -> PromotionRules:
-    """From an effective policy."""
+    """Return the promotion rules of an effective policy."""
     return PromotionRules(
         on_failure_always=definition.get("ha-promote-on-failure", "always") == "always",
         on_shutdown_always=definition.get("ha-promote-on-shutdown", "when-synced") == "always",
@@ -169,12 +169,12 @@ def settle(
     waited: bool = False,
     former: Mapping[str, FormerCopy] | None = None,
 ) -> View | QueueDown | QueueLost:
-    """The view after what has become of its members; `view` itself if all are well.
+    """Return the view that follows from the fates of its members; `view` itself if all are alive.
 
     `shutdown`: the master was stopped in good order. `survives`: the queue outlives its nodes' restarts.
     `copies`: reports of returned members. `waited`: the promotion timeout for missing members is over.
     `former`: former members that belong to the cluster.
-    The incarnations of members that joined anew are for the caller to fill in.
+    The caller fills in the incarnations of members that joined anew.
     """
     if all(fates[name] is MemberFate.ALIVE for name in view.members):
         return view
@@ -216,7 +216,8 @@ def _compare(
     former: Mapping[str, FormerCopy],
     impatient: bool,
 ) -> str | tuple[str, ...]:
-    """The node to promote after a full stop, or the nodes whose reports could still change the choice."""
+    """Return the node to promote after a full stop, or the nodes whose reports could still change the
+    choice."""
     trusted = [name for name in hopes if name in reported and reported[name].trust.suffices]
     if trusted:
         return max(trusted, key=lambda name: (reported[name], -view.members.index(name)))
@@ -235,7 +236,7 @@ def _compare(
 def _compare_former(
     untrusted: Mapping[str, StoredCopy], former: Mapping[str, FormerCopy], impatient: bool
 ) -> str | tuple[str, ...] | None:
-    """The node to promote if the members that were in sync have untrusted copies only; None: no former
+    """Return the node to promote if the members that were in sync have untrusted copies only; None: no former
     member has a trusted one."""
     trusted = {name: one for name, one in former.items() if one.copy is not None and one.copy.trust.suffices}
     best = max(trusted, key=lambda name: (trusted[name].version, trusted[name].copy), default="")
@@ -262,7 +263,7 @@ def _position(former: FormerCopy) -> tuple[int, int, int]:
 
 
 def _recall(view: View, former: Mapping[str, FormerCopy]) -> QueueDown:
-    """The ring of a queue whose members were all taken out of the cluster: the former members form it. Those
+    """Return the ring of former members for a queue whose members were all taken out of the cluster. Those
     that left last count as in sync."""
     members = tuple(sorted(former, key=lambda name: (-former[name].version, name)))
     last = frozenset(name for name in members if former[name].version == former[members[0]].version)
@@ -275,15 +276,15 @@ def _recall(view: View, former: Mapping[str, FormerCopy]) -> QueueDown:
 
 
 def _hopes(view: View, fates: Mapping[str, MemberFate]) -> tuple[str, ...]:
-    """The members from which the queue can be had again: those with everything or, if all of them were
-    taken out of the cluster, whoever has something."""
+    """Return the members that can restore the queue: the synchronised ones or, if all of them were taken out
+    of the cluster, every member with messages."""
     left = tuple(name for name in view.members if fates[name] is not MemberFate.FORGOTTEN)
     return tuple(name for name in left if name in view.in_sync) or left
 
 
 def _waiting(view: View, hopes: tuple[str, ...], fates: Mapping[str, MemberFate]) -> View:
-    """The ring of a queue that is down. Of those who left the cluster nothing is remembered: who comes with
-    such a name later is somebody else."""
+    """Return the ring of a down queue. It omits members that left the cluster: a later node of that name is
+    another node."""
     left = tuple(name for name in view.members if fates[name] is not MemberFate.FORGOTTEN)
     if left == view.members:
         return view
@@ -293,8 +294,8 @@ def _waiting(view: View, hopes: tuple[str, ...], fates: Mapping[str, MemberFate]
 
 
 def promote(view: View, master: str, fates: Mapping[str, MemberFate]) -> View:
-    """A view of a new epoch. Mirrors that were synchronised with the old master stay so, if the new
-    master was and has lost nothing since; beside any other master nobody but itself is synchronised."""
+    """Return a view of a new epoch. Mirrors stay synchronised if the new master was synchronised too and has
+    lost nothing since; otherwise only the new master is."""
     after = _gathered(view, master, fates, view.epoch + 1)
     complete = fates.get(master) is MemberFate.ALIVE and master in view.in_sync
     if complete and not after.joining:
@@ -304,7 +305,8 @@ def promote(view: View, master: str, fates: Mapping[str, MemberFate]) -> View:
 
 
 def _gathered(view: View, master: str, fates: Mapping[str, MemberFate], epoch: int) -> View:
-    """The next view: the gone leave, the returned join anew as the youngest and with no standing."""
+    """Return the next view: gone members leave, returned members join anew as the youngest, not
+    synchronised."""
     alive = tuple(name for name in view.members if fates[name] is MemberFate.ALIVE)
     returned = tuple(name for name in view.members if fates[name] is MemberFate.RETURNED)
     others = tuple(name for name in alive + returned if name != master)

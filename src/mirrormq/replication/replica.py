@@ -1,12 +1,12 @@
-"""One node's part in one mirrored queue: it is the master, or it is a mirror, and may change over.
+"""Replica of one mirrored queue on one node: master or mirror, and the change between both.
 
-Everything that happens comes in as a call (a view from the metadata, a message from another member,
-word that the journal has been flushed) and everything to be done goes out by `take`: messages to
-send, and what the metadata should be told. The parts know nothing of each other: the ring carries,
-the copy keeps, the service catches mirrors up. This is where they meet.
+All input arrives as calls: a view from the metadata, a message from another member, a completed journal
+flush. All output leaves by `take`: messages to send, and the proposal for the metadata. The parts are
+independent of each other: the ring transports, the copy stores, the synchroniser catches mirrors up. The
+replica connects them.
 
-A turn asks twice. Before the disk is touched, operations go on to the next member; after it, members
-say what they have, and the master sees what is complete.
+A turn calls `take` twice. Before the disk write, operations go on to the next member; after it, members
+report their progress, and the master sees which operations are complete.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from mirrormq.replication.synchronisation import SyncPace, first_sequence
 
 
 class ReplicaOptions:
-    """What a replica is told by the queue's declaration and policies; may change at any time."""
+    """Replica options from the queue's declaration and policies; may change at any time."""
 
     def __init__(self, *, durable: bool, automatic: bool = True, pace: SyncPace | None = None) -> None:
         self.durable = durable
@@ -47,37 +47,37 @@ class ReplicaOptions:
         """`ha-sync-mode`."""
         self.pace = pace or SyncPace()
         self.paused = False
-        """Memory is short: nobody is synchronised."""
+        """Flag: memory is short, and no mirror is synchronised."""
         self.attempts: Iterator[int] = count(1)
-        """Numbers for attempts to be synchronised; the node gives none twice, not even in another life."""
+        """Numbers of synchronisation attempts; the node uses none twice, also not in another incarnation."""
         self.redeliver_lost = False
         """`ha-redeliver: lost`."""
         self.is_over: Callable[[str], bool] = lambda holder: False
-        """Is this the name of a node's incarnation that has ended?"""
+        """Return whether a holder (node in one incarnation) has ended."""
         self.congested: Callable[[str], bool] = lambda peer: False
-        """Does so much wait for a peer that nothing should be added?"""
+        """Return whether so much output waits for a peer that nothing should be added."""
 
 
 class ReplicaWork(NamedTuple):
-    """What is to be done after a call."""
+    """Output of a replica after a call."""
 
     sends: list[tuple[str, ReplicaMessage]]
     proposal: View | None
-    """A view that the metadata should adopt, if nothing has changed meanwhile."""
+    """View that the metadata should adopt, if nothing has changed meanwhile."""
     completed: Completed | None
-    """Master only: how far the ring has come."""
+    """Progress of the ring; master only."""
 
 
 class UnconfirmedOperations(NamedTuple):
-    """A publish of this node's clients of which not everybody's disk is known to have it."""
+    """Publish of this node's clients that is not known to be on every member's disk."""
 
     append: AppendOperation
     incomplete: bool
-    """Not even every member that counts is known to have received it, or to have it as it should be."""
+    """Flag: not every synchronised member is known to have received it, or to have it as it should be."""
 
 
 class Replica:
-    """A queue on one of its nodes."""
+    """Replica of a queue on one of its nodes."""
 
     def __init__(
         self,
@@ -96,16 +96,16 @@ class Replica:
         self._store = store
         self._budget = budget
         self._make_backing = make_backing
-        """Gives the keeper of everything that is in the store; takes what had been delivered, and whether the
+        """Factory of the backing queue over all stored messages; takes the delivery mark, and whether the
         store's own mark counts as well."""
         self._sends: list[tuple[str, ReplicaMessage]] = []
         self._asked = 0
-        """The attempt that it has asked the master to be synchronised by, while that is not over."""
+        """Attempt of the pending synchronisation request; 0 if none is pending."""
         self._unflushed: list[tuple[str, ReplicaMessage]] = []
-        """Word that batches were taken, to be sent when they are on disk."""
+        """Batch acknowledgements that are sent when the batches are on disk."""
         self._early_joins: dict[str, SyncRequest] = {}
         self._applied = received
-        """The last operation that the copy has."""
+        """Last operation that the copy has applied."""
         self.ring = Ring(queue_id, me, view, received)
         self.ring.congested = options.congested
         self.copy: MirrorCopy | None = None
@@ -116,26 +116,26 @@ class Replica:
 
     @property
     def view(self) -> View:
-        """Who is in the ring."""
+        """Current view of the ring."""
         return self.ring.view
 
     @property
     def at_rest(self) -> bool:
-        """Is there nothing that time alone would bring about?"""
+        """Return whether nothing is pending that depends on time alone."""
         if self.service is not None and self.service.sessions:
             return False
         return self.ring.stable == self.ring.received
 
     @property
     def synchronised(self) -> bool:
-        """Does it have everything, as far as it knows?"""
+        """Return whether this member is synchronised, as far as it knows."""
         return self.me in self.view.in_sync and self._stands()
 
-    # -- taking and leaving the lead ------------------------------------------------------------
+    # -- role changes ---------------------------------------------------------------------------
 
     def wrap(self, inner: BackingQueue, out: list[Message]) -> ReplicatingBackingQueue:
-        """Master: from now on everything that is done to the queue goes round the ring. `out` are those of
-        its messages that are with consumers, as far as they are known."""
+        """Wrap the master's backing queue, so that every change goes round the ring. `out` are the known
+        messages that consumers hold."""
         self.service = service = MirrorSynchroniser(self.ring, self.options)
         self.backing = ReplicatingBackingQueue(
             inner, self._store, self.ring.broadcast, service.removed, service.appeared, out,
@@ -146,8 +146,8 @@ class Replica:
         return self.backing
 
     def _become_master(self, *, complete: bool) -> None:
-        """A copy that is not complete may lack what its producers have published before the last that it
-        knows of; then it had better know nothing, and take something twice."""
+        """Become master. An incomplete copy forgets its publish ids: it may lack messages below the highest
+        id that it knows, and a duplicate is better than a loss."""
         copy = self.copy
         assert copy is not None
         copy.page_out()
@@ -165,12 +165,12 @@ class Replica:
         self.copy = None
 
     def _lost_up_to(self, copy: MirrorCopy) -> int:
-        """Up to where clients that are lost have had messages, or clients that gave them back."""
+        """Return the highest sequence that lost clients have had, or that clients have requeued."""
         marks = copy.delivered_by.items()
         return max([mark for holder, mark in marks if not holder or self.options.is_over(holder)], default=0)
 
     def _become_mirror(self) -> None:
-        """The queue in front of the keeper has been told that it is over."""
+        """Become a mirror. The queue in front of the backing queue is already detached."""
         backing = self.backing
         assert backing is not None and self.service is not None
         in_memory = backing.in_memory()
@@ -182,7 +182,7 @@ class Replica:
         self.backing = self.service = None
 
     def unsettled(self, producer: str) -> list[UnconfirmedOperations]:
-        """Master: what a producer has published, of all that the log still has."""
+        """Return the appends of a producer that the master's operation log still has."""
         ring = self.ring
         found = []
         for offset, data in enumerate(ring.log.after(ring.stable)):
@@ -194,7 +194,8 @@ class Replica:
         return found
 
     def unsettled_removals(self) -> list[int]:
-        """Master: sequences that have left the queue, and not every synchronised mirror has heard of it."""
+        """Return the sequences that have left the master's queue and that some synchronised mirror may still
+        hold."""
         ring = self.ring
         if self.backing is not None:
             self.backing.flush_operations()
@@ -203,10 +204,10 @@ class Replica:
         ranges = [span for one in removals if isinstance(one, RemoveOperation) for span in one.ranges]
         return [number for start, size in ranges for number in range(start, start + size)]
 
-    # -- in -------------------------------------------------------------------------------------
+    # -- input ----------------------------------------------------------------------------------
 
     def change(self, view: View) -> None:
-        """The metadata has a new view."""
+        """Adopt a new view from the metadata."""
         before = self.ring.view
         if (view.epoch, view.version) <= (before.epoch, before.version):
             return
@@ -230,13 +231,13 @@ class Replica:
             self.receive(sender, join)
 
     def _stands(self) -> bool:
-        """Does the view count on what this member has?"""
+        """Return whether the view counts on this member's copy."""
         return (
             self.view.awaits_confirms_of(self.me) and self.view.sync_generation(self.me) == self.ring.attempt
         )
 
     def receive(self, sender: str, message: ReplicaMessage) -> None:
-        """Something from another member."""
+        """Handle a message from another member."""
         if isinstance(message, OperationBatch):
             self.ring.receive(sender, message)
         elif isinstance(message, ProgressReport):
@@ -257,23 +258,23 @@ class Replica:
             self.service.taken(sender, message)
 
     def flushed(self) -> None:
-        """What was applied so far is on disk."""
+        """Record that all applied operations are on disk."""
         self.ring.persisted(self.ring.received if self.ring.is_master else self._applied)
         self._sends += self._unflushed
         self._unflushed = []
 
     def reconnected(self, peer: str) -> None:
-        """The link to a peer is new: what was on the old one may be lost."""
+        """Resend after a new link to a peer: messages on the old one may be lost."""
         self.ring.send_again(peer)
         if peer == self.view.master:
             self._asked = 0
 
-    # -- out ------------------------------------------------------------------------------------
+    # -- output ---------------------------------------------------------------------------------
 
     def take(self, now_ms: int, *, reporting: bool = True, idle: bool = True) -> ReplicaWork:
-        """Everything to be done since the last time. The first time in a turn, not `reporting`: the disk
-        comes in between. `idle` now and then, to finish what is worth no message of its own, and to look
-        for members that are late."""
+        """Return all output since the last call. The first call of a turn is not `reporting`: the disk write
+        follows it. `idle` calls come now and then; they finish work that is worth no message, and check for
+        late members."""
         if self.backing is not None and (self.backing.urgent or idle or self._synchronises):
             self.backing.flush_operations()
         if self.service is not None and idle:
@@ -297,7 +298,8 @@ class Replica:
 
     @property
     def _synchronises(self) -> bool:
-        """Are mirrors being brought up to date? What has left the queue must not be looked for."""
+        """Return whether mirrors are being synchronised. Their batches must not contain messages that have
+        left."""
         return self.service is not None and bool(self.service.sessions)
 
     def _apply(self, operations: list[bytes]) -> None:
@@ -312,11 +314,11 @@ class Replica:
         self._sends += service.batches(now_ms)
         return service.proposal(now_ms, looking=looking)
 
-    # -- the mirror's side ----------------------------------------------------------------------
+    # -- mirror side ----------------------------------------------------------------------------
 
     def _start_afresh(self) -> None:
-        """It has heard what the master has not: begin again. What never happened goes at once, as far as
-        that is known; for the rest numbers tell what is to be kept."""
+        """Restart after operations that the master does not have. Known operations are undone at once; for
+        the rest, synchronisation compares sequences."""
         assert self.copy is not None
         ring = self.ring
         since = ring.log.after(max(ring.agreed_up_to, ring.stable))

@@ -1,15 +1,15 @@
-"""The master's keeper of messages: an ordinary one, wrapped, that tells the ring what it does.
+"""Replicating backing queue of a master: wraps a backing queue and sends its operations round the ring.
 
-The queue in front of it notices nothing (`queues.backing`). Appends are told as they happen, because a
-confirm waits for their number; deliveries once per turn, all together. Removals press nobody: a mirror that
-hears of one a little later holds a message a little longer. They go along with the next thing there is to
-tell, or by themselves when they have waited long enough (`flush_now`).
+The queue in front does not notice the wrapper (`queues.backing`). Appends become operations at once, because
+a confirm waits for their number; deliveries once per turn, all together. Removals are not urgent: a mirror
+that receives one later only holds a message longer. They travel with the next urgent operation, or alone when
+they have waited long enough (`flush_now`).
 
-The wrapper may be put around a queue that is at work, and taken off again. It must be able to say what the
-queue holds, and to show each message, because a mirror that joins must be told. The journal knows most of
-it; for the rest, messages in memory only, the wrapper keeps a list. A message that was with a consumer
-already when the wrapper was put on is on that list if somebody could show it. If not, it is only
-counted, and no mirror is complete before it has come back or gone.
+The wrapper may be put around a working queue, and taken off again. It must know the sequences that the queue
+holds and be able to load each message, because a joining mirror needs them. The journal has most of them; the
+wrapper lists the rest, messages in memory only. A message that a consumer already held when the wrapper was
+put on is on that list if its content was available. If not, it is only counted, and no mirror is complete
+before that message has been requeued or removed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from mirrormq.replication.sequence_set import Range, SequenceSet, ranges_of
 
 
 class ReplicatingBackingQueue:
-    """A BackingQueue whose operations go round the ring."""
+    """BackingQueue whose operations go round the ring."""
 
     def __init__(
         self,
@@ -56,49 +56,51 @@ class ReplicatingBackingQueue:
         self._appeared = appeared
         ready = inner.unstored()
         self._unstored = {message.sequence: message for message in (*ready, *out) if not message.position}
-        """Messages that the store does not have; some may have been stored meanwhile."""
+        """Messages that are not in the store; some may have been stored meanwhile."""
         stored_out = store.live_count - inner.damaged_count - (inner.ready_count - len(ready))
         self.unseen = inner.unacked_count - stored_out - (len(self._unstored) - len(ready))
-        """Messages in memory that were with consumers when this began, and that nobody could show."""
+        """Number of unstored messages that consumers held when replication began, and whose content is
+        unavailable."""
         self._damaged: set[int] = set()
-        """Messages that could not be loaded."""
+        """Sequences of messages that could not be loaded."""
         self.repaired: Callable[[Sequence[int]], None] = lambda sequences: None
-        """Told of damaged messages that were rewritten."""
+        """Callback for damaged messages that were rewritten."""
         self._gone: list[int] = []
-        """What has left the queue in this turn …"""
+        """Sequences that have left the queue since the last flush."""
         self._purged: list[Range] = []
-        """… and what was purged."""
+        """Ranges that were purged since the last flush."""
         self.delivered_up_to = 0
         self._delivered_told = 0
         self.delivered_by: dict[str, int] = {}
-        """While gated: up to where clients of each node have had messages (`queues.kept_deliveries`)."""
+        """Highest sequence delivered to clients of each node, while gated (`queues.kept_deliveries`)."""
         self._holders_untold: set[str] = set()
         self.gated = False
-        """Do deliveries wait for the ring, as far as the mirrors know?"""
+        """Gated state as last sent to the mirrors: deliveries wait for the ring."""
         self.trusted = False
-        """Is everything here that was delivered by the last master?"""
+        """Flag: this copy has every delivery mark of the last master."""
         self.on_dirty: Callable[[bool], None] = lambda urgent: None
-        """Called when there is something new to tell, once until the next `flush_operations`; and once more
-        if that was nothing pressing, and now there is something that is."""
+        """Callback for new operations, called once until the next `flush_operations`, and once more if the
+        first call was not urgent and an urgent operation follows."""
         self._silent = True
         self.urgent = False
-        """Is there something to tell that should not wait?"""
+        """Flag: an operation that should not wait is pending."""
         self.last_number = last_number
-        """The last operation that it has told of."""
+        """Number of the last operation that was sent to the ring."""
 
     @property
     def behind(self) -> bool:
-        """Are the mirrors so far behind that publishers must wait?"""
+        """Return whether the mirrors lag so far behind that publishers must wait."""
         return self._is_behind()
 
-    # -- what it tells --------------------------------------------------------------------------
+    # -- replicated operations ------------------------------------------------------------------
 
     def publish(self, messages: Sequence[Message]) -> None:
-        """Append messages that nobody will ask for again."""
+        """Append messages without a producer."""
         self.publish_from(messages, "", 0)
 
     def publish_from(self, messages: Sequence[Message], producer: str, first_number: int) -> None:
-        """Append messages that `producer` numbered; what shares a publish payload travels together."""
+        """Append messages that `producer` numbered; messages with the same publish payload share an
+        operation."""
         self.inner.publish(messages)
         start, first = 0, messages[0]
         for at, message in enumerate(messages):
@@ -109,14 +111,14 @@ class ReplicatingBackingQueue:
         self.mark_dirty()
 
     def mark_dirty(self, *, urgent: bool = True) -> None:
-        """Have the ring looked at: in this turn, if it presses."""
+        """Schedule a flush of the ring; in this turn if `urgent`."""
         if self._silent or (urgent and not self.urgent):
             self._silent = False
             self.urgent = urgent
             self.on_dirty(urgent)
 
     def flush_now(self) -> None:
-        """What did not press has waited long enough."""
+        """Flush operations that are not urgent and have waited long enough."""
         if not self._silent:
             self.mark_dirty()
 
@@ -133,7 +135,7 @@ class ReplicatingBackingQueue:
         self.last_number = self._tell(encode(append))
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
-        """Messages leave the queue."""
+        """Remove acknowledged messages from the queue."""
         self.inner.acknowledge(messages)
         if self._unstored or self.unseen:
             for message in messages:
@@ -144,21 +146,21 @@ class ReplicatingBackingQueue:
         self.mark_dirty(urgent=False)
 
     def delivered(self, sequence: int) -> None:
-        """Messages have been with a consumer."""
+        """Record that consumers have had messages up to `sequence`."""
         self.inner.delivered(sequence)
         self.delivered_up_to = max(self.delivered_up_to, sequence)
         self.mark_dirty()
 
     def delivered_to(self, holder: str, sequence: int) -> None:
-        """Messages have been with clients of a node."""
+        """Record that clients of a node have had messages up to `sequence`."""
         if sequence > self.delivered_by.get(holder, 0):
             self.delivered_by[holder] = sequence
             self._holders_untold.add(holder)
             self.mark_dirty()
 
     def tell_gated(self, on: bool) -> None:
-        """From now on, or no longer, deliveries wait for the ring. Holders of what was delivered before are
-        not known."""
+        """Notify the mirrors that deliveries wait for the ring, or no longer do. Holders of earlier
+        deliveries are unknown."""
         if on and not self.gated and self.delivered_up_to:
             self.delivered_to("", self.delivered_up_to)
         self.gated = on
@@ -167,7 +169,7 @@ class ReplicatingBackingQueue:
 
     @property
     def has_untold(self) -> bool:
-        """Has something been done that mirrors have not been told yet?"""
+        """Return whether operations are pending that the mirrors have not received."""
         return bool(self._gone or self._purged or self._holders_untold)
 
     def purge(self) -> int:
@@ -184,21 +186,22 @@ class ReplicatingBackingQueue:
 
     @property
     def damaged_count(self) -> int:
-        """Stored messages that were found damaged."""
+        """Number of stored messages that were found damaged."""
         return self.inner.damaged_count
 
     def readmit(self, sequences: Sequence[int]) -> int:
-        """Make messages ready that were damaged and have been rewritten; mirrors that lack them get them."""
+        """Make damaged messages ready again that were rewritten, and send them to mirrors that lack them."""
         self._damaged.difference_update(sequences)
         self.repaired(sequences)
         return self.inner.readmit(sequences)
 
     def damaged(self, sequences: Sequence[int]) -> list[int]:
-        """Messages that could not be loaded because the disk has damaged them."""
+        """Return the messages that could not be loaded because the disk has damaged them."""
         return [number for number in sequences if number in self._damaged]
 
     def settle(self, spans: Sequence[Range]) -> int:
-        """Lent messages leave the queue. That is told at once: somebody waits until it is true everywhere."""
+        """Remove leased messages. Mirrors are notified at once, because a client waits until every mirror has
+        removed them."""
         self._tidy()
         count = self.inner.settle(spans)
         self._purged += spans
@@ -207,13 +210,13 @@ class ReplicatingBackingQueue:
         return count
 
     def forget_producers(self, producers: list[str]) -> None:
-        """Of these nothing need be remembered any more."""
+        """Forget the publish ids of these producers."""
         self.inner.forget_producers(producers)
         self._tell(encode(ForgetOperation(producers)))
         self.mark_dirty()
 
     def flush_operations(self) -> None:
-        """Tell what was not told as it happened."""
+        """Send the operations that were not sent at once."""
         self._silent, self.urgent = True, False
         if self.delivered_up_to > self._delivered_told:
             self._delivered_told = self.delivered_up_to
@@ -231,38 +234,38 @@ class ReplicatingBackingQueue:
             self.last_number = self._tell(encode(RemoveOperation(ranges)))
             self._removed(ranges)
 
-    # -- what it passes on ----------------------------------------------------------------------
+    # -- delegation to the wrapped queue --------------------------------------------------------
 
     def fetch(self, limit: int, limit_bytes: int = ANY_BYTES, up_to: int = ANY_SEQUENCE) -> list[Message]:
-        """Take from the head."""
+        """Fetch messages from the head."""
         return self.inner.fetch(limit, limit_bytes, up_to)
 
     def reclaim(self, spans: Sequence[Range]) -> list[Message]:
-        """Fetch exactly these: to a mirror they never left."""
+        """Fetch exactly these messages. Mirrors are not notified: for them the messages never left."""
         return self.inner.reclaim(spans)
 
     def release_contents(self, messages: Sequence[Message]) -> None:
-        """Contents that the journal has may leave memory."""
+        """Release contents that the journal has from memory."""
         self.inner.release_contents(messages)
 
     def load_contents(self, messages: Sequence[Message]) -> list[Message]:
-        """The same messages with their contents."""
+        """Return the messages with their contents loaded."""
         return self.inner.load_contents(messages)
 
     def peek(self) -> Message | None:
-        """The next message."""
+        """Return the next message."""
         return self.inner.peek()
 
     def take_expired(self, now_ms: int, limit: int) -> list[Message]:
-        """Take what has expired."""
+        """Take expired messages."""
         return self.inner.take_expired(now_ms, limit)
 
     def next_expiry(self) -> int:
-        """When the head will expire."""
+        """Return the time at which the head expires."""
         return self.inner.next_expiry()
 
     def requeue(self, messages: Sequence[Message]) -> None:
-        """Back to their places: to a mirror they never left."""
+        """Return messages to their places. Mirrors are not notified: for them the messages never left."""
         if self.unseen:
             for message in messages:
                 if not message.position and message.sequence not in self._unstored:
@@ -274,41 +277,41 @@ class ReplicatingBackingQueue:
             self._tidy()
 
     def lease_out(self, limit: int, limit_bytes: int = ANY_BYTES, *, single: bool = True) -> list[Range]:
-        """Lend from the head: to a mirror they never left."""
+        """Lease messages from the head. Mirrors are not notified: for them the messages never left."""
         return self.inner.lease_out(limit, limit_bytes, single=single)
 
     def lease_exact(self, spans: Sequence[Range]) -> list[Range]:
-        """Lend exactly these."""
+        """Lease exactly these messages."""
         return self.inner.lease_exact(spans)
 
     def return_leased(self, spans: Sequence[Range]) -> int:
-        """Back to their places."""
+        """Return leased messages to their places."""
         return self.inner.return_leased(spans)
 
     def peek_unstored(self, first: int, end: int, limit: int) -> list[Message]:
-        """Ready messages that are in memory only."""
+        """Return ready messages that are in memory only."""
         return self.inner.peek_unstored(first, end, limit)
 
     def _tidy(self) -> None:
-        """Let go of messages that have been stored meanwhile."""
+        """Drop messages from the memory list that have been stored meanwhile."""
         unstored = self._unstored.items()
         self._unstored = {number: message for number, message in unstored if not message.position}
 
     def erase(self) -> None:
-        """The queue is deleted; the metadata tells the mirrors."""
+        """Erase the deleted queue. Mirrors learn of it from the metadata."""
         self.inner.erase()
 
     def unstored(self) -> list[Message]:
-        """Ready messages that are in memory only."""
+        """Return ready messages that are in memory only."""
         return self.inner.unstored()
 
     def forget_all(self) -> None:
-        """Another node is the queue's master now."""
+        """Forget all messages: another node is the queue's master now."""
         self.inner.forget_all()
 
     @property
     def next_sequence(self) -> int:
-        """The number of the next message."""
+        """Sequence of the next message."""
         return self.inner.next_sequence
 
     @next_sequence.setter
@@ -317,7 +320,7 @@ class ReplicatingBackingQueue:
 
     @property
     def lazy(self) -> bool:
-        """Keep as little as possible in memory."""
+        """Lazy mode: keep as little as possible in memory."""
         return self.inner.lazy
 
     @lazy.setter
@@ -326,32 +329,32 @@ class ReplicatingBackingQueue:
 
     @property
     def ready_count(self) -> int:
-        """Messages ready for delivery."""
+        """Number of messages ready for delivery."""
         return self.inner.ready_count
 
     @property
     def ready_bytes(self) -> int:
-        """Their body bytes."""
+        """Body bytes of the ready messages."""
         return self.inner.ready_bytes
 
     @property
     def unacked_count(self) -> int:
-        """Messages out with consumers."""
+        """Number of messages that consumers hold."""
         return self.inner.unacked_count
 
     @property
     def unacked_bytes(self) -> int:
-        """Their body bytes."""
+        """Body bytes of the messages that consumers hold."""
         return self.inner.unacked_bytes
 
     def occupancy(self) -> MemoryUse:
-        """Where its messages are on this node."""
+        """Return the memory and disk use of the messages on this node."""
         return self.inner.occupancy()
 
-    # -- for synchronisation --------------------------------------------------------------------
+    # -- synchronisation ------------------------------------------------------------------------
 
     def held(self) -> SequenceSet:
-        """Every sequence in the queue, ready or not, as far as it is known."""
+        """Return every known sequence in the queue, ready or not."""
         found = SequenceSet()
         for first, mask in self._store.masks():
             found.add_mask(first, mask)
@@ -360,16 +363,16 @@ class ReplicatingBackingQueue:
         return found
 
     def in_memory(self) -> list[Message]:
-        """The messages that the store does not have, ready or not."""
+        """Return the messages that are not in the store, ready or not."""
         return [message for message in self._unstored.values() if not message.position]
 
     def sizes(self, sequences: Sequence[int]) -> list[int]:
-        """Body sizes, by number."""
+        """Return body sizes by sequence."""
         unstored, size_of = self._unstored, self._store.size_of
         return [unstored[number].body_size if number in unstored else size_of(number) for number in sequences]
 
     def load(self, sequences: Sequence[int]) -> list[Message]:
-        """Messages by number, wherever they are, less those that the disk has damaged."""
+        """Return messages by sequence, from memory or store, without those that the disk has damaged."""
         unstored = self._unstored
         stored = [n for n in sequences if n not in unstored or unstored[n].position]
         try:
@@ -384,7 +387,7 @@ class ReplicatingBackingQueue:
 
 
 def _alike(one: Message, other: Message) -> bool:
-    """Can they travel together?"""
+    """Return whether two messages can share an append operation."""
     return (
         one.envelope.publish == other.envelope.publish
         and one.envelope.persistent == other.envelope.persistent

@@ -206,7 +206,7 @@ class Ring:
 
     @property
     def established(self) -> bool:
-        """Whether this member knows the base of the present epoch, and has followed from there."""
+        """Return whether this member knows the base of the present epoch, and has followed from there."""
         return not self.fresh and self.history[-1][0] == self.view.epoch
 
     # -- input ----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What the members of a ring say to each other. Part of the union of all messages between nodes."""
+"""Messages between the members of a ring: part of the union of all messages between nodes."""
 
 from __future__ import annotations
 
@@ -9,78 +9,79 @@ from mirrormq.replication.sequence_set import PackedNumbers
 
 
 class OperationBatch(msgspec.Struct, frozen=True, array_like=True, tag="lap"):
-    """What a member of a ring sends to its right-hand neighbour."""
+    """Operations that a ring member sends to its right-hand neighbour."""
 
     queue_id: int
     epoch: int
     version: int
-    """Of the sender's view."""
+    """Version of the sender's view."""
     history: list[tuple[int, int]]
-    """The epochs that led here, and the last operation before each."""
+    """Epochs of this ring, each with the last operation before it."""
     first: int
-    """The number of the first of `operations`; one more than the last sent if there are none."""
+    """Number of the first of `operations`; one more than the last sent operation if there are none."""
     operations: list[bytes]
     stable: int
-    """Nobody needs to remember operations up to here. `first` right behind it: this is all there is."""
+    """Operation up to which members need not keep operations. If `first` follows it directly, the batch
+    contains every operation that a member may still need."""
 
 
 class ProgressReport(msgspec.Struct, frozen=True, array_like=True, tag="report"):
-    """What a member tells its master: how far it has come."""
+    """Progress of one member, reported to its master."""
 
     queue_id: int
     epoch: int
     version: int
-    """Of the sender's view."""
+    """Version of the sender's view."""
     joined: int
-    """The version that the sender joined with: a member that died and came back is another one."""
+    """Version that the sender joined with: a member that died and came back is another one."""
     attempt: int
-    """The synchronisation that its copy rests on."""
+    """Synchronisation that the sender's copy rests on."""
     received: int
-    """It has all operations up to here …"""
+    """Operation up to which the sender has received everything."""
     durable: int
-    """… and on disk up to here."""
+    """Operation up to which the sender has everything on disk."""
 
 
 class ResendRequest(msgspec.Struct, frozen=True, array_like=True, tag="again"):
-    """A member lacks operations and asks its left-hand neighbour for all that it has."""
+    """Request of a member that lacks operations, to its left-hand neighbour, to send all that it has."""
 
     queue_id: int
     epoch: int
 
 
 class SyncRequest(msgspec.Struct, frozen=True, array_like=True, tag="join"):
-    """A mirror wants to be synchronised, and says what it has."""
+    """Request of a mirror to be synchronised, with the sequences that it has."""
 
     queue_id: int
     epoch: int
     version: int
-    """Of the view that made it a member: the master may hear of that later."""
+    """Version of the view that made the sender a member. The master may learn of that view later."""
     attempt: int
-    """Every batch for it says so; those of an earlier attempt are too old to be of use."""
+    """Number of the attempt, repeated in each batch. The mirror ignores batches of an earlier attempt."""
     received: int
-    """The ring will bring it what was published behind this operation."""
+    """Last operation that the sender has received. The ring delivers messages published after it."""
     have: PackedNumbers
 
 
 class SyncBatch(msgspec.Struct, frozen=True, array_like=True, tag="sync"):
-    """Older messages for a mirror, and sequences that it should not have."""
+    """Older messages for a mirror, and sequences that it must drop."""
 
     queue_id: int
     epoch: int
     attempt: int
     messages: list[AppendOperation]
     drop: PackedNumbers | None = None
-    """Only in the first batch, with what follows."""
+    """Sequences to drop; only in the first batch, as are the fields below."""
     delivered_up_to: int = 0
     producers: dict[str, int] = {}
-    """The highest publish number of each producer, as known when the mirror joined."""
+    """Highest publish number of each producer, as known when the mirror joined."""
     delivered_by: dict[str, int] = {}
-    """Up to where clients of each node have had messages, if the master is gated."""
+    """Highest sequence delivered to clients of each node, if the master is gated."""
     gated: bool = False
 
 
 class SyncAck(msgspec.Struct, frozen=True, array_like=True, tag="taken"):
-    """The mirror has a batch, on its disk as far as that matters."""
+    """Acknowledgement of a batch: the mirror has it, on disk where that matters."""
 
     queue_id: int
     epoch: int
@@ -91,6 +92,6 @@ ReplicaMessage = OperationBatch | ProgressReport | ResendRequest | SyncRequest |
 
 
 class RingBatch(msgspec.Struct, frozen=True, array_like=True, tag="ring"):
-    """All that one turn of a node has for the rings that it shares with another."""
+    """Ring messages of one turn from one node to another, for all rings that they share."""
 
     messages: list[ReplicaMessage]

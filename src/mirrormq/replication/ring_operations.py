@@ -1,11 +1,10 @@
-"""What happens to a queue's messages, as its mirrors are told of it.
+"""Ring operations: changes of a queue's messages, as the master sends them to its mirrors.
 
-Three things happen to messages: they come, they go, and they are handed to a consumer for the first
-time. Why one goes (acknowledged, expired, dropped, purged) is the master's business; a mirror only
-has to hold what the master holds.
+Messages are appended, removed, and delivered to a consumer for the first time. Only the master knows the
+reason of a removal (acknowledged, expired, dropped, purged); a mirror only has to hold what the master holds.
 
-An operation is turned into bytes once, by the master. The ring keeps it and passes it on as bytes, and
-each mirror reads it once, when it does the same to its copy.
+The master encodes an operation once. The ring keeps it and passes it on as bytes, and each mirror decodes it
+once, when it applies the operation to its copy.
 """
 
 from __future__ import annotations
@@ -14,50 +13,51 @@ import msgspec
 
 
 class AppendOperation(msgspec.Struct, frozen=True, array_like=True, tag="a"):
-    """Messages that share a publish payload join the queue, numbered from `first_sequence` on."""
+    """Append of messages that share a publish payload, numbered from `first_sequence` on."""
 
     first_sequence: int
     publish: bytes
     persistent: bool
     expires_at: int
-    """Milliseconds since the epoch; the same for all of them. 0: never."""
+    """Expiry time of all these messages in milliseconds since the Unix epoch; 0: never."""
     contents: list[bytes]
-    """Each message's content frames; its properties are in the first of them."""
+    """Content frames of each message; its properties are in the first of them."""
     producer: str = ""
-    """Through which node they came: `first_number` lets a new master know them again."""
+    """Node that the messages came through: with `first_number` a new master recognises them."""
     first_number: int = 0
     producer_ids: dict[str, int] = {}
-    """How far clients that number their messages have come with these (`queues.producers`)."""
+    """Highest publish id of each producer in these messages (`queues.publish_ids`)."""
 
 
 class RemoveOperation(msgspec.Struct, frozen=True, array_like=True, tag="r"):
-    """Messages leave the queue: ascending (first sequence, how many)."""
+    """Removal of messages: ascending (first sequence, count)."""
 
     ranges: list[tuple[int, int]]
 
 
 class DeliveredOperation(msgspec.Struct, frozen=True, array_like=True, tag="d"):
-    """Everything up to `sequence` has been with a consumer."""
+    """Delivery mark: consumers have had everything up to `sequence`."""
 
     sequence: int
 
 
 class DeliveredTo(msgspec.Struct, frozen=True, array_like=True, tag="t"):
-    """Clients of one node, in one incarnation, have had messages up to `sequence` (`queues.kept_deliveries`);
-    the empty name stands for messages that were given back."""
+    """Delivery mark of one node in one incarnation: its clients have had messages up to `sequence`
+    (`queues.kept_deliveries`). The empty name stands for requeued messages."""
 
     holder: str
     sequence: int
 
 
 class Gated(msgspec.Struct, frozen=True, array_like=True, tag="g"):
-    """The master delivers only what every synchronised mirror has received, or ceases to."""
+    """Start or end of gated delivery: the master delivers only what every synchronised mirror has
+    received."""
 
     on: bool
 
 
 class ForgetOperation(msgspec.Struct, frozen=True, array_like=True, tag="f"):
-    """Producers are gone; what was remembered of them can be forgotten."""
+    """Removal of producers: their publish ids can be forgotten."""
 
     producers: list[str]
 

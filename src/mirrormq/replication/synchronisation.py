@@ -1,34 +1,34 @@
-"""Synchronisation: a mirror gets what was in the queue before it came, while the queue goes on.
+"""Synchronisation of one mirror: it receives the messages older than its membership, while the queue works.
 
 # The promise
 
-A mirror that joins takes part in the ring at once, so it has everything from its first lap on. What
-it lacks is older: the messages that were in the queue then and that it does not have from an earlier
-life. `missing` is exactly that set. It shrinks as messages are consumed and as they are sent; when it
-is empty the mirror holds what the master holds, and may join the in-sync set. So a mirror of a queue
-that drains becomes synchronised by itself (`ha-sync-mode: manual`), and with `automatic` it is sent
+A mirror that joins takes part in the ring at once, so it has everything from its first operation batch on.
+It lacks older messages: those that were in the queue then and that it does not have from an earlier
+incarnation. `missing` is exactly that set. It shrinks as messages are consumed and as they are sent. When it
+is empty the mirror holds what the master holds, and may join the in-sync set. So a mirror of a queue that
+drains becomes synchronised without a transfer (`ha-sync-mode: manual`), and with `automatic` the master sends
 the rest.
 
-Nothing waits for this. Batches are bounded in messages and bytes, a few are on their way at a time,
-and publishers and consumers have the loop in between. RabbitMQ stops the queue for everybody instead.
+Clients do not wait for this. Batches are bounded in messages and bytes, a few are in flight at a time, and
+publishers and consumers are served between them. RabbitMQ blocks the whole queue instead.
 
-# A mirror from an earlier life
+# A mirror from an earlier incarnation
 
-It says what it still has. What the master does not have is dropped, and only the difference is sent.
-Numbers suffice for that, because no number is ever given out twice: each epoch has its own
-(`first_sequence`), so what a deposed master numbered without its successor's knowledge cannot be taken
-for something else.
+The mirror reports the sequences that it still has. It drops those that the master does not have, and the
+master sends only the difference. Sequences suffice for that, because none is used twice: each epoch has its
+own (`first_sequence`), so a message that a deposed master numbered without its successor's knowledge cannot
+be mistaken for another one.
 
 # Damage
 
 A message that the master's disk has damaged cannot be sent. The mirror is not synchronised before the message
-is repaired (`broker.repairs`), has left the queue, or is given up because no member has a good copy: else it
-could be promoted and let the good copy of another member go.
+is repaired (`broker.record_repair`), has left the queue, or is given up because no member has a good copy.
+Otherwise the mirror could be promoted and drop the good copy of another member.
 
-# Death at any step
+# Failure at any step
 
-The session lives with its ring view. If the mirror dies it is forgotten; if the master dies the new
-one asks the mirror again. A batch that comes twice is recognised by its numbers.
+The session belongs to one ring view. If the mirror fails, the session is discarded; if the master fails, the
+mirror sends its request to the new one. A mirror recognises a repeated batch by its sequences.
 """
 
 from __future__ import annotations
@@ -41,44 +41,44 @@ from mirrormq.queues.message import Message
 from mirrormq.replication.sequence_set import Range, SequenceSet, ranges_of
 
 BATCHES_IN_FLIGHT = 2
-"""One on its way while the mirror works on the other."""
+"""Batches in flight: one is transferred while the mirror works on the other."""
 
 EPOCH_BITS = 44
-"""Numbers in an epoch: 17 million million, a year of half a million messages a second, and half a
-million epochs of them."""
+"""Bits for the sequences of one epoch: 17 million million sequences, a year at half a million messages a
+second, and half a million epochs."""
 
 
 def first_sequence(epoch: int) -> int:
-    """The first number of an epoch; the first epoch starts at 1."""
+    """Return the first sequence of an epoch; the first epoch starts at 1."""
     return (epoch - 1 << EPOCH_BITS) + 1
 
 
 class SyncPace(NamedTuple):
-    """How much at once."""
+    """Limits of synchronisation batches."""
 
     batch_messages: int = 4096
     """`ha-sync-batch-size`; RabbitMQ's default."""
     batch_bytes: int = 1024 * 1024
-    """Whatever the messages' number: keeps a batch's time on a link well below a heartbeat."""
+    """Byte limit of a batch: keeps its time on a link well below a heartbeat."""
     bytes_per_s: int = 0
     """`mirroring_sync_max_throughput`; 0: no limit."""
 
 
 class Contents(Protocol):
-    """Where the messages come from: the master's keeper."""
+    """Source of the messages: the master's backing queue."""
 
     def sizes(self, sequences: Sequence[int]) -> list[int]:
-        """The messages' body sizes."""
+        """Return the body sizes of the messages."""
 
     def load(self, sequences: Sequence[int]) -> list[Message]:
-        """The messages, less those that are damaged."""
+        """Return the messages, without damaged ones."""
 
     def damaged(self, sequences: Sequence[int]) -> list[int]:
-        """Messages that could not be loaded because the disk has damaged them."""
+        """Return the messages that could not be loaded because the disk has damaged them."""
 
 
 class Synchronisation:
-    """The master's side, for one mirror."""
+    """Master's side of the synchronisation of one mirror."""
 
     def __init__(
         self,
@@ -93,65 +93,65 @@ class Synchronisation:
         self.attempt = attempt
         self.pace = pace
         self.sending = sending
-        """Whether messages are sent; else the mirror waits until the queue has drained that far."""
+        """Flag: messages are sent; otherwise the mirror waits until the queue has drained far enough."""
         self.surplus = have.copy()
-        """What the mirror has and the master has not: to be dropped."""
+        """Sequences that the mirror has and the master lacks: the mirror must drop them."""
         self.surplus.subtract(live)
         self.missing = live
-        """What the mirror lacks and has not been sent."""
+        """Sequences that the mirror lacks and that have not been sent."""
         self.missing.subtract(have)
         self.missing.subtract(coming)
         self.total = self.missing.count
         self.unreadable = SequenceSet()
-        """What the mirror lacks and the master cannot read."""
+        """Sequences that the mirror lacks and the master cannot read."""
         self._in_flight: deque[int] = deque()
-        """Batches that the mirror has not taken yet: how many messages. The first may be none: it is the
-        word to drop the surplus."""
+        """Message counts of batches that the mirror has not acknowledged. The first may be 0: the request to
+        drop the surplus."""
         self.not_before_ms = 0
-        """When the next batch may be sent, for the sake of `bytes_per_s`."""
+        """Earliest time of the next batch, because of `bytes_per_s`."""
 
     @property
     def done(self) -> bool:
-        """Does the mirror hold everything?"""
+        """Return whether the mirror holds everything."""
         return not self.missing and not self._in_flight and not self.unreadable
 
     @property
     def progress(self) -> int:
-        """Messages that the mirror no longer lacks, of `total`."""
+        """Number of messages that the mirror no longer lacks, of `total`."""
         return max(0, self.total - self.missing.count - sum(self._in_flight))
 
     def removed(self, ranges: Iterable[Range]) -> None:
-        """Messages have left the queue."""
+        """Record that messages have left the queue."""
         for numbers in (self.missing, self.unreadable):
             if numbers:
                 for first, size in ranges:
                     numbers.remove(first, size)
 
     def repaired(self, sequences: Iterable[int]) -> None:
-        """The master can read these again."""
+        """Record that the master can read these messages again."""
         for number in sequences:
             if number in self.unreadable:
                 self.unreadable.remove(number, 1)
                 self.missing.add(number)
 
     def give_up(self, sequences: Iterable[int]) -> list[int]:
-        """Let the mirror do without these, of which nobody has a good copy; gives those that it lacks."""
+        """Give up messages of which no member has a good copy; return those that the mirror lacks."""
         lacking = [number for number in sequences if number in self.unreadable]
         for number in lacking:
             self.unreadable.remove(number, 1)
         return lacking
 
     def appeared(self, sequence: int) -> None:
-        """An old message has been found that nobody could show before."""
+        """Add an old message whose content was unavailable before."""
         self.missing.add(sequence)
         self.total += 1
 
     def introduced(self) -> None:
-        """The mirror was told what it should know first, and will say that it has heard."""
+        """Record that the first batch, with the sequences to drop, was sent; the mirror acknowledges it."""
         self._in_flight.append(0)
 
     def next_batch(self, contents: Contents, now_ms: int) -> list[Message] | None:
-        """The next messages to send; None if nothing is to be sent now."""
+        """Return the next messages to send; None if nothing is to be sent now."""
         if not self.sending or not self.missing or len(self._in_flight) >= BATCHES_IN_FLIGHT:
             return None
         if now_ms < self.not_before_ms:
@@ -168,7 +168,7 @@ class Synchronisation:
         return batch
 
     def _choose(self, contents: Contents) -> tuple[list[int], int]:
-        """The lowest missing numbers, as many as a batch may hold, and their bytes."""
+        """Return the lowest missing sequences that fit into a batch, and their bytes."""
         numbers = self.missing.first_numbers(self.pace.batch_messages)
         total = 0
         for count, size in enumerate(contents.sizes(numbers)):
@@ -178,6 +178,6 @@ class Synchronisation:
         return numbers, total
 
     def acknowledged(self) -> None:
-        """The mirror has the oldest batch that was on its way."""
+        """Record that the mirror has the oldest batch in flight."""
         if self._in_flight:
             self._in_flight.popleft()

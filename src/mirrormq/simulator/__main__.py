@@ -1,8 +1,8 @@
-"""Run seeds: `python -m mirrormq.simulator --seeds 100 --first 1 --jobs 2`.
+"""Command line of the simulator: `python -m mirrormq.simulator --seeds 100 --first 1 --jobs 2`.
 
-Exit code 0 if all went well. The first seed that does not is played again with fewer and fewer faults, and
-what is left is printed: what was wrong, the faults it took, and the last things that happened. With --all the
-run goes on, and says in the end which seeds failed.
+Exit code 0 if all seeds pass. The first failing seed is run again with fewer and fewer faults. The report
+contains the errors, the faults that are necessary for them, and the last events. With --all the run continues
+after a failure, and lists the failed seeds at the end.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ BAR = 30
 
 
 SEEDS_PER_SWEEP = 10
-"""A world is a few megabytes."""
+"""Seeds between two garbage collections: a world takes a few megabytes."""
 
 
 class SeedResult(NamedTuple):
-    """A seed that was played."""
+    """Result of one seed."""
 
     options: SimulationOptions
     wrong: str
     confirmed: int
     masters: int
-    """How often a queue got another master."""
+    """Number of times that a queue got another master."""
     orphans: int
     """Messages that came back from the losing side of a partition."""
 
 
 def play(arguments: argparse.Namespace, seed: int) -> SeedResult:
-    """One seed. What it leaves is swept up now and then, not all the time."""
+    """Run one seed. Garbage is collected only after every few seeds."""
     gc.disable()
     if seed % SEEDS_PER_SWEEP == 0:
         gc.collect()
@@ -62,7 +62,7 @@ def _changes(world: World) -> int:
 
 
 def play_all(arguments: argparse.Namespace) -> Iterator[SeedResult]:
-    """All of them, in as many processes as are wanted."""
+    """Run all seeds, in as many processes as requested."""
     seeds = range(arguments.first, arguments.first + arguments.seeds)
     if arguments.jobs == 1:
         yield from map(partial(play, arguments), seeds)
@@ -72,7 +72,7 @@ def play_all(arguments: argparse.Namespace) -> Iterator[SeedResult]:
 
 
 class SeedProgress:
-    """One line that grows."""
+    """Progress display in one growing line."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -80,7 +80,7 @@ class SeedProgress:
         self.done = self.confirmed = self.masters = self.orphans = 0
 
     def add(self, played: SeedResult) -> None:
-        """A seed is done."""
+        """Add the result of a seed."""
         self.done += 1
         self.confirmed += played.confirmed
         self.masters += played.masters
@@ -98,7 +98,7 @@ class SeedProgress:
 
 
 def report(options: SimulationOptions, wrong: str) -> None:
-    """Everything that helps to understand a failure."""
+    """Print everything that helps to understand a failure."""
     print(f"\nseed {options.seed} fails ({options.nodes} nodes, {options.mode}):\n{wrong}")
     least = shrink(options, lambda count: print(f"\rstill fails with {count} faults", end="", flush=True))
     world, wrong, _ = outcome(least)
@@ -108,7 +108,7 @@ def report(options: SimulationOptions, wrong: str) -> None:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m mirrormq.simulator", description=__doc__)
     parser.add_argument("--seeds", type=int, default=20, help="how many (20)")
     parser.add_argument("--first", type=int, default=1, help="the first of them (1)")
@@ -124,7 +124,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Play seeds until one fails."""
+    """Run seeds until one fails."""
     arguments = parse()
     progress = SeedProgress(arguments.seeds)
     failed: list[SeedResult] = []

@@ -1,7 +1,7 @@
-"""What must hold, each checker by itself. None of them looks at how the broker works.
+"""Checkers of guarantees, each independent of the others and of the broker's implementation.
 
-Some judge each thing as it happens, some the end: everything is healed, publishers rest, and consumers have
-drained the queues. A checker says what is wrong in a sentence; no sentence, all is well.
+Some check each event as it happens, others the end state: all faults are healed, publishers rest, and
+consumers have drained the queues. A checker returns one sentence per error; no sentence means success.
 """
 
 from __future__ import annotations
@@ -17,60 +17,60 @@ SHOWN = 3
 
 
 class SimulatedCopy(NamedTuple):
-    """What a node holds of a queue when all is quiet."""
+    """Copy of a queue on one node, when the cluster is at rest."""
 
     node: str
     queue: str
     master: bool
     bodies: tuple[str, ...]
     received: int = 0
-    """The last operation that it was told of, in a ring."""
+    """Last operation that the member has received in a ring."""
 
 
 class EndState(Protocol):
-    """The world when all is quiet."""
+    """State of the simulated world at rest."""
 
     history: RunHistory
 
     def copies(self) -> list[SimulatedCopy]:
-        """What every node holds of every queue."""
+        """Return every node's copy of every queue."""
 
     def filled(self) -> list[SimulatedCopy]:
-        """The same, when all was healed and before consumers drained the queues."""
+        """Return the copies after healing, before consumers drained the queues."""
 
     def metadata(self) -> dict[str, bytes]:
-        """Every node's metadata, as bytes that are equal if it is."""
+        """Return every node's metadata, as bytes that are equal if the metadata is."""
 
     def stranded(self) -> list[str]:
-        """Queues with messages that are neither ready nor with a client."""
+        """Return the queues with messages that are neither ready nor with a client."""
 
     def unsettled(self) -> list[str]:
-        """What is not as it should be: nodes that do not serve, rings that lack somebody."""
+        """Return the deviations from the healthy state: nodes that do not serve, rings that lack members."""
 
 
 class Checker(Protocol):
-    """Finds what is wrong at the end."""
+    """Checker of the end state."""
 
     def finish(self, end: EndState) -> Iterator[str]: ...
 
 
 def some(found: Iterable[str]) -> str:
-    """How many, and a few of them."""
+    """Return the count and a few examples."""
     listed = sorted(found)
     more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
     return f"{len(listed)} ({'; '.join(listed[:SHOWN])}{more})"
 
 
 class ConfirmedIsKept:
-    """G1: what was confirmed was delivered and acknowledged in the end. Transient messages may go when all
-    who have them die, so only persistent ones are looked at. Those that were confirmed while one node was
-    left, whose disk failed then, are excused."""
+    """G1: every confirmed message was delivered and acknowledged in the end. Only persistent messages are
+    checked: transient ones may be lost when all nodes that have them die. Messages are excused that were
+    confirmed while one node was left, whose disk failed then."""
 
     def __init__(self) -> None:
         self._excuses: list[tuple[int, int]] = []
 
     def excuse(self, from_ms: int, to_ms: int) -> None:
-        """Messages confirmed in between may have been on one disk only, which failed."""
+        """Excuse messages confirmed in this time: they may have been on one disk only, which failed."""
         self._excuses.append((from_ms, to_ms))
 
     def finish(self, end: EndState) -> Iterator[str]:
@@ -81,7 +81,7 @@ class ConfirmedIsKept:
             yield f"confirmed and lost: {some(lost)}"
 
     def covered(self, bodies: Iterable[str], history: RunHistory) -> set[str]:
-        """Messages that must not be lost, of these."""
+        """Return those of the messages that must not be lost."""
         return {
             body
             for body in bodies
@@ -94,7 +94,7 @@ class ConfirmedIsKept:
 
 
 class NothingIsInvented:
-    """What comes out was put in, and where it belongs."""
+    """No invention: every delivered message was published, and to that queue."""
 
     def finish(self, end: EndState) -> Iterator[str]:
         strange = {seen.body for seen in end.history.delivered} - end.history.sent.keys()
@@ -103,16 +103,15 @@ class NothingIsInvented:
 
 
 class RedeliveryIsMarked:
-    """G5: of all deliveries of a message at most one does not say that there may have been others. A master
-    tells its mirrors of a delivery in the same moment as the consumer; if its words do not arrive, because
-    it dies or is cut off, its successor cannot know; nor can a node that lost its power before
-    its disk had it. Only such deliveries are excused."""
+    """G5: at most one delivery of a message is not marked as redelivered. A master reports a delivery to its
+    mirrors at the moment of the delivery. If it dies or is cut off before the report arrives, its successor
+    cannot know; nor can a node that lost power before its disk had it. Only such deliveries are excused."""
 
     def __init__(self) -> None:
         self._excuses: list[tuple[int, int]] = []
 
     def excuse(self, from_ms: int, to_ms: int) -> None:
-        """What was delivered in between may not have been heard of."""
+        """Excuse deliveries in this time: their reports may not have arrived."""
         self._excuses.append((from_ms, to_ms))
 
     def finish(self, end: EndState) -> Iterator[str]:
@@ -130,7 +129,7 @@ class RedeliveryIsMarked:
 
 
 def overtaken(found: Iterable[tuple[object, SentRecord, str]]) -> set[str]:
-    """The messages that come after later ones of the same kind; `found` has each one's kind first."""
+    """Return the messages that come after later ones of the same kind; `found` has each one's kind first."""
     last: dict[object, int] = {}
     wrong: set[str] = set()
     for kind, sent, body in found:
@@ -141,8 +140,8 @@ def overtaken(found: Iterable[tuple[object, SentRecord, str]]) -> set[str]:
 
 
 class OrderIsKept:
-    """Of what one channel published to one queue, each subscription sees in order what is of one priority and
-    not redelivered. Messages whose record was damaged come when a mirror has sent them again."""
+    """Order: each subscription sees the messages of one channel, queue and priority in order, if they are not
+    redelivered. Messages whose record was damaged arrive when a mirror has sent them again."""
 
     def __init__(self, damaged: Collection[str] = ()) -> None:
         self._damaged = damaged
@@ -159,8 +158,8 @@ class OrderIsKept:
 
 
 class OneIsActive:
-    """A queue with a single active consumer keeps its order for all of its consumers together: what none of
-    them has seen before comes in the order in which a channel published it."""
+    """Single active consumer: messages that no consumer of the queue has seen before arrive in the order in
+    which a channel published them, over all of its consumers."""
 
     def __init__(self, single: Callable[[str], bool], damaged: Collection[str] = ()) -> None:
         self._single = single
@@ -180,8 +179,8 @@ class OneIsActive:
 
 
 class TakesAreRepeatable:
-    """A lease gets the same messages each time it asks for a take, but for transient ones that a restart has
-    ended. Where sides part, each tells its own story of a lease."""
+    """Repeatable takes: a lease gets the same messages for each repetition of a take, except transient ones
+    that a restart has ended. After a fork, each side has its own history of a lease."""
 
     def __init__(self, *, parting: bool) -> None:
         self._parting = parting
@@ -196,7 +195,8 @@ class TakesAreRepeatable:
 
 
 class MirrorsAreEqual:
-    """G3: at rest, a queue's copies hold the same messages in the same order, and have heard the same."""
+    """G3: at rest, a queue's copies hold the same messages in the same order, and have received the same
+    operations."""
 
     def finish(self, end: EndState) -> Iterator[str]:
         yield from self._compare(end.filled())
@@ -221,14 +221,14 @@ class MirrorsAreEqual:
 
 
 class OneMaster:
-    """G2: an epoch of a queue has one master. In modes where sides part, each side has its own story."""
+    """G2: an epoch of a queue has one master. In modes that allow forks, each side has its own history."""
 
     def __init__(self) -> None:
         self._masters: dict[tuple[object, ...], str] = {}
         self._wrong: list[str] = []
 
     def acts(self, queue: str, epoch: int, story: object, node: str) -> None:
-        """A node acts as master."""
+        """Record that a node acts as master."""
         known = self._masters.setdefault((queue, epoch, story), node)
         if known != node:
             self._wrong.append(f"{known} and {node} are both master of {queue} in epoch {epoch}")
@@ -238,10 +238,11 @@ class OneMaster:
 
 
 class MinorityIsSilent:
-    """In a majority mode nothing is confirmed on the smaller side, once it has had time to notice."""
+    """Minority: in a majority mode the smaller side confirms nothing, once it has had time to detect the
+    partition."""
 
     NOTICE_MS = 6000
-    """The failure detector's patience, its looks, and some turns."""
+    """Time to detect a partition: the failure detector's timeout, its check interval, and some turns."""
 
     def __init__(self) -> None:
         self._outnumbered: dict[str, int] = {}
@@ -249,7 +250,8 @@ class MinorityIsSilent:
         self._seen = 0
 
     def look(self, now_ms: int, outnumbered: Iterable[str], history: RunHistory) -> None:
-        """Who cannot reach a majority now; and has any of them confirmed something?"""
+        """Record the nodes that cannot reach a majority now, and check whether any of them has confirmed a
+        publish."""
         names = set(outnumbered)
         self._outnumbered = {name: self._outnumbered.get(name, now_ms) for name in names}
         for each in islice(history.confirmed.values(), self._seen, None):
@@ -264,15 +266,15 @@ class MinorityIsSilent:
 
 
 class RingsAgree:
-    """G3: an operation of a ring is the same wherever it arrives. A member counts what it is told without
-    gaps, so who has the same number of them, and the same ones, was told everything."""
+    """G3: an operation of a ring is the same on every member. A member numbers received operations without
+    gaps, so members with the same number of equal operations have received everything."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[str, object, int], tuple[str, bytes]] = {}
         self._wrong: list[str] = []
 
     def told(self, node: str, queue: str, epoch: object, number: int, operation: bytes) -> bool:
-        """A member has an operation; True if it is the first one to have it."""
+        """Record that a member has an operation; return True if it is the first member that has it."""
         key = queue, epoch, number
         if key not in self._told:
             self._told[key] = node, operation
@@ -287,25 +289,25 @@ class RingsAgree:
 
 
 class AcksAreNotInvented:
-    """A message leaves a queue because a consumer acknowledged it, and for no other reason: what expires here
-    or is rejected goes on to another queue, and nobody purges. A number may stand for another message on
-    another side: any of them will do. A lease settles numbers, also of transient messages that a restart
-    has ended."""
+    """Removals: a message leaves a queue only because a consumer acknowledged it. Expired and rejected
+    messages go to another queue, and no client purges. A sequence may stand for another message on another
+    side: any of them counts. A lease settles sequences, also of transient messages that a restart has
+    ended."""
 
     def __init__(self) -> None:
         self._bodies: dict[tuple[int, int], set[str]] = {}
         self._gone: set[tuple[int, int]] = set()
 
     def came(self, queue_id: int, sequence: int, body: str) -> None:
-        """A message has got its number."""
+        """Record the sequence of a message."""
         self._bodies.setdefault((queue_id, sequence), set()).add(body)
 
     def bodies(self, queue_id: int, sequence: int) -> set[str]:
-        """Messages that have had a number."""
+        """Return the messages that have had a sequence."""
         return self._bodies.get((queue_id, sequence), set())
 
     def went(self, queue_id: int, sequence: int) -> None:
-        """A message has left."""
+        """Record that a message has left the queue."""
         self._gone.add((queue_id, sequence))
 
     def finish(self, end: EndState) -> Iterator[str]:
@@ -319,7 +321,7 @@ class AcksAreNotInvented:
 
 
 class MetadataIsEqual:
-    """Every node has the same metadata in the end."""
+    """Metadata: every node has the same metadata in the end."""
 
     def finish(self, end: EndState) -> Iterator[str]:
         found = end.metadata()
@@ -328,14 +330,14 @@ class MetadataIsEqual:
 
 
 class LogsAgree:
-    """What one node applied at a place in the log, every other one of the same story applies there."""
+    """Logs: nodes of one history apply the same entry at each log index."""
 
     def __init__(self) -> None:
         self._applied: dict[tuple[object, int], tuple[str, bytes]] = {}
         self._wrong: list[str] = []
 
     def applied(self, node: str, story: object, index: int, entry: bytes) -> None:
-        """A node has applied an entry."""
+        """Record that a node has applied an entry."""
         other, known = self._applied.setdefault((story, index), (node, entry))
         if known != entry:
             self._wrong.append(f"{other} and {node} applied different entries at {index}")
@@ -345,16 +347,16 @@ class LogsAgree:
 
 
 class HeldIsNotRedelivered:
-    """G5 with `ha-redeliver: lost`: a message is delivered again only when each client that had it has given
-    it back or lost its connection. Dead letters and orphans are other messages with the same body."""
+    """G5 with `ha-redeliver: lost`: a message is delivered again only when each client that had it has
+    requeued it or lost its connection. Dead letters and orphans are other messages with the same body."""
 
     def __init__(self, kept: Callable[[str], bool]) -> None:
         self._kept = kept
-        """Are messages of this queue kept by those who hold them?"""
+        """Return whether holders keep the messages of a queue."""
         self._excused = False
 
     def excuse(self) -> None:
-        """Two sides went on, each by itself, or the policy was another one for a while."""
+        """Excuse the run: two sides continued separately, or the policy was another one for a while."""
         self._excused = True
 
     def finish(self, end: EndState) -> Iterator[str]:
@@ -379,7 +381,7 @@ class HeldIsNotRedelivered:
 
 
 class NothingIsStranded:
-    """Every message of a queue is ready or with a client: none is kept for somebody who is gone."""
+    """Every message of a queue is ready or with a client: none is held for a client that is gone."""
 
     def finish(self, end: EndState) -> Iterator[str]:
         yield from end.stranded()

@@ -1,9 +1,9 @@
-"""Disk faults: a journal that is lost, a record that is garbled, an older copy of a node's whole disk.
+"""Disk faults: a lost journal, a damaged record, an older copy of a node's whole disk.
 
 Each hits one node: alone, while every node is stopped at once, or after all were stopped in good order and
-the victim was the last one. The guarantee (G1) covers them as long as another member that is in sync keeps
-its disk, so a fault waits until that holds for every durable queue of its victim, and does not happen if it
-never does. Messages that are confirmed while nodes are stopped in order may be on the victim's disk only.
+the victim was the last one. The guarantee (G1) covers them as long as another synchronised member keeps its
+disk. So a fault waits until that holds for every durable queue of its victim, and does not happen if it never
+does. Messages that are confirmed while nodes are stopped in order may be on the victim's disk only.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from mirrormq.storage.simulated_disk import SimulatedDisk
 
 JOURNAL = "journal"
 DIRECTORIES = (METADATA, JOURNAL, "orphanage")
-"""Everything on a node's disk."""
+"""Directories on a node's disk."""
 
 RETRY_MS = 50
 RETRIES = 60
-"""A fault that the guarantee does not cover is tried again for three seconds."""
+"""Retries of a fault that the guarantee does not cover: three seconds."""
 
 SHUTDOWN_MS = 3000
-"""A node that has not stopped in good order by then is killed: a node without a leader waits for one."""
+"""Time limit of a stop in good order; then the node is killed. A node without a leader waits for one."""
 
 
 class DiskSnapshots(ChurnHost, Protocol):
@@ -37,11 +37,11 @@ class DiskSnapshots(ChurnHost, Protocol):
     network: Network
 
     def single_copy(self, from_ms: int, to_ms: int) -> None:
-        """Messages confirmed in between may have been on one disk only, which failed."""
+        """Excuse messages confirmed in this time: they may have been on one disk only, which failed."""
 
 
 class _Shutdown(NamedTuple):
-    """Stop of all nodes, and how much had been changed and spoiled before."""
+    """Stop of all nodes, with the counts of earlier changes and disk faults."""
 
     began_ms: int
     changes: int
@@ -49,8 +49,8 @@ class _Shutdown(NamedTuple):
 
 
 class DiskFaults:
-    """Disk faults of one run; `stop` ends a process, `start` begins one. `changes` counts what an operator
-    changed: a policy or the membership may take a copy away that a fault counts on."""
+    """Disk faults of one run; `stop` ends a process, `start` begins one. `changes` counts the operator's
+    changes: a policy or the membership may remove a copy that a fault relies on."""
 
     def __init__(
         self,
@@ -66,15 +66,15 @@ class DiskFaults:
         self._older: dict[int, dict[str, dict[str, bytes]]] = {}
         """Copies of disks, by the number of the fault that will put them back."""
         self.happened = 0
-        """Faults that were carried out."""
+        """Number of faults that were carried out."""
 
     def begin(self, fault: Fault) -> None:
-        """Take the copy that is put back later."""
+        """Take the disk copy that `end` puts back."""
         disk = self._cabinet.nodes[fault.nodes[0]].disk
         self._older[fault.number] = {name: disk.snapshot(name) for name in DIRECTORIES}
 
     def end(self, fault: Fault, retries: int = RETRIES) -> None:
-        """Stop the victim, or every node, spoil the victim's disk, and start what was stopped."""
+        """Stop the victim, or every node, damage the victim's disk, and start the stopped nodes."""
         victim = fault.nodes[0]
         if not self._covered(victim):
             if retries:
@@ -91,7 +91,7 @@ class DiskFaults:
             self._start(name, 1 + place * (fault.dice >> 8) % 1500)
 
     def shut_down(self, fault: Fault, retries: int = RETRIES) -> None:
-        """Stop all nodes in good order, the victim last; spoil its disk, and start all of them."""
+        """Stop all nodes in good order, the victim last; damage its disk, and start all of them."""
         victim, *others = fault.nodes
         if not self._covered(victim) or not self._is_mirrored(victim):
             if retries:
@@ -101,7 +101,7 @@ class DiskFaults:
         self._stop_in_order(fault, [*others, victim], _Shutdown(now, self._changes(), self.happened))
 
     def _stop_in_order(self, fault: Fault, left: list[str], shutdown: _Shutdown) -> None:
-        """Stop the first of the nodes that are left, and wait for it."""
+        """Stop the first of the remaining nodes, and wait for it."""
         if not left:
             self._end_shutdown(fault, shutdown)
             return
@@ -131,7 +131,7 @@ class DiskFaults:
             self._start(name, 1 + place * (fault.dice >> 8) % 1500)
 
     def _is_mirrored(self, victim: str) -> bool:
-        """Does the policy in force want mirrors?"""
+        """Return whether the policy in force wants mirrors."""
         policies = self._cabinet.nodes[victim].member.metadata.state.policies.values()
         return all("ha-mode" in policy.definition for policy in policies)
 
@@ -149,7 +149,8 @@ class DiskFaults:
                 disk.restore(directory, files)
 
     def _covered(self, victim: str) -> bool:
-        """Does every node serve, in one history, and is every durable queue in sync on another one?"""
+        """Return whether every node serves, in one history, and every durable queue is in sync on another
+        node."""
         nodes, frozen = self._cabinet.nodes.values(), self._cabinet.network.frozen
         if frozen or not all(node.running and node.controller.serving.running for node in nodes):
             return False
@@ -161,7 +162,8 @@ class DiskFaults:
 
 
 def _is_on_other_node(node: SimulatedNode, victim: str) -> bool:
-    """Does a node know of every durable queue of the victim that another living member is in sync?"""
+    """Return whether a node knows for every durable queue of the victim that another living member is in
+    sync."""
     state: MetadataState = node.member.metadata.state
     living = {(found.name, found.incarnation) for found in state.nodes.values() if found.running}
     for queue in state.queues.values():

@@ -16,7 +16,7 @@ class Drainer(SimulatedConsumer):
 
     @property
     def consumes(self) -> bool:
-        """Has it found its queue?"""
+        """Return whether the drainer is subscribed to its queue."""
         return self.session is not None and self._ready
 
     def act(self) -> None:

@@ -1,4 +1,4 @@
-"""Faults, carried out: each begins and ends, and several may lie over each other."""
+"""Fault injector: carries out the scheduled faults. Each begins and ends, and several may overlap."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from mirrormq.simulator.simulated_node import SimulatedNode
 
 CLOG_MS = 5000
 ROUND_MS = 10 * LATENCY_MS
-"""What a word takes at most to get round a ring."""
+"""Maximum time of an operation round a ring."""
 
 SETTLED_MS = 1000
-"""By then a ring has closed over a process that died."""
+"""Time after which a ring has closed over a process that died."""
 
 FLUSH_MS = 80
-"""What a turn takes, at most, on a slow disk."""
+"""Maximum duration of a turn on a slow disk."""
 
 STARTING_MS = 1500
-"""After a blackout nodes are started one after the other, at most so much apart."""
+"""Maximum interval between the starts of nodes after a blackout."""
 
 WRITES = 8
-"""One of so many next writes and syncs is the last."""
+"""Range of the draw for a torn write: one of this many next writes and syncs is the last."""
 
 MIRRORED = "^[dmtps]"
-"""The names of the queues that policies are about (`workload.mirrored`)."""
+"""Pattern of the queues that policies apply to (`workload.mirrored`)."""
 
 POLICIES: list[dict[str, Any]] = [
     {"ha-mode": "all", "ha-sync-mode": "automatic", "ha-promote-on-failure": "when-synced"},
@@ -45,37 +45,37 @@ POLICIES: list[dict[str, Any]] = [
     {"ha-mode": "all", "ha-promote-on-failure": "when-synced"},
     {"max-length": 1_000_000},
 ]
-"""The first is in force at the beginning and at the end. None of them accepts that a mirror with holes
-becomes master: what was confirmed is never lost, then."""
+"""Policies of a run. The first is in force at the beginning and at the end. None of them allows the promotion
+of a mirror with holes, so that no confirmed message is lost."""
 
 
 class FaultScene(ChurnHost, Protocol):
-    """What faults happen to."""
+    """Environment of the faults."""
 
     network: Network
 
     def policy(self, dice: int) -> dict[str, Any]:
-        """One of the policies that this run has."""
+        """Return one of the policies of this run."""
 
     def deaf(self, from_ms: int, to_ms: int) -> None:
-        """What a node said in between may not have been heard."""
+        """Excuse reports that a node sent in this time: they may not have arrived."""
 
     def single_copy(self, from_ms: int, to_ms: int) -> None:
-        """Messages confirmed in between may have been on one disk only, which failed."""
+        """Excuse messages confirmed in this time: they may have been on one disk only, which failed."""
 
 
 class FaultInjector:
-    """All that is wrong now."""
+    """Injector with all faults that are active now."""
 
     def __init__(self, scene: FaultScene) -> None:
         self._scene = scene
         self._held_down: Counter[str] = Counter()
-        """Nodes that must not run, and for how many reasons."""
+        """Nodes that must not run, with the number of reasons."""
         self._cuts: Counter[tuple[str, str]] = Counter()
         self._frozen: Counter[str] = Counter()
         self._leaving = MembershipChurn(scene, self._held_down)
         self._changes = 0
-        """Changes of policies and of the membership."""
+        """Number of changes of policies and of the membership."""
         self.disk_faults = DiskFaults(
             scene, self._stop_for_a_while, self._start_soon, lambda: self._changes + self._leaving.under_way
         )
@@ -116,7 +116,7 @@ class FaultInjector:
         }
 
     def plan(self, faults: list[Fault], start_ms: int) -> None:
-        """Let them happen."""
+        """Schedule the faults."""
         for fault in faults:
             self._scene.timeline.at(start_ms + fault.begins_ms, partial(self._do, fault))
 
@@ -137,7 +137,7 @@ class FaultInjector:
         self._scene.note(f"fault #{fault.number} {fault.kind} ends")
         self._end[fault.kind](fault)
 
-    # -- one by one -----------------------------------------------------------------------------
+    # -- faults ---------------------------------------------------------------------------------
 
     def _die(self, fault: Fault, *, power: bool) -> None:
         name = fault.nodes[0]
@@ -148,8 +148,8 @@ class FaultInjector:
         now = self._scene.timeline.now_ms
         unnoticed = 2 * SILENCE_MS if power else SETTLED_MS
         unheard_since = now - ROUND_MS - node.flush_ms
-        if power:  # that a message was delivered is written down, here a moment after its master has done it,
-            # but nobody waits for the disk
+        if power:  # the journal records a delivery a moment after the master has made it,
+            # but the delivery does not wait for the disk
             unheard_since = min(unheard_since, node.disk.unsynced_since_ms() - ROUND_MS)
         self._scene.deaf(unheard_since, now + unnoticed)
         node.die(power=power)
@@ -168,7 +168,7 @@ class FaultInjector:
         disk.crash_at_step = disk.steps + 1 + fault.dice % WRITES
 
     def crashed(self) -> None:
-        """A disk has stopped its machine."""
+        """Handle a disk that has stopped its machine."""
         for node in self._scene.nodes.values():
             if node.running and node.disk.steps == node.disk.crash_at_step:
                 self._scene.note(f"{node.name} dies while it writes")
@@ -187,7 +187,7 @@ class FaultInjector:
             self._kill(self._scene.nodes[name], power=True)
 
     def _light_up(self, fault: Fault) -> None:
-        """One after the other, in the order that was drawn."""
+        """Start the nodes one after the other, in the drawn order."""
         for place, name in enumerate(fault.nodes):
             pause = place * (fault.dice % STARTING_MS)
             self._scene.timeline.after(pause, partial(self._start_one, name))
@@ -239,10 +239,10 @@ class FaultInjector:
             node.controller.want(wanted)
             node.mark_dirty()
 
-    # -- the operator ---------------------------------------------------------------------------
+    # -- operator -------------------------------------------------------------------------------
 
     def set_policy(self, definition: dict[str, Any]) -> None:
-        """Through whichever node runs."""
+        """Write a policy through any running node."""
         self._write(c.PutPolicy(Policy("/", "ha", MIRRORED, definition=definition)))
 
     def _move(self, fault: Fault) -> None:

@@ -1,7 +1,7 @@
-"""What goes wrong, and when: a schedule drawn from the seed before anything happens.
+"""Fault plan: a schedule of faults, drawn from the seed before the run starts.
 
-Each fault begins, lasts and ends. Drawing them in advance keeps them apart from everything else that is left
-to chance, so a schedule can be cut down to the faults that matter and played again (`without`).
+Each fault begins, lasts and ends. Drawing them in advance separates them from all other random choices, so a
+schedule can be reduced to the faults that matter and run again (`without`).
 """
 
 from __future__ import annotations
@@ -29,51 +29,52 @@ KINDS = {
     "disks": 3,
     "shutdown": 3,
 }
-"""Each kind and how often it is drawn.
+"""Weight of each kind of fault in the draw.
 
 kill, power    a process dies, or its machine; started again when the fault ends
 torn           a machine dies in the middle of one of its next writes
 blackout       all machines lose their power at once; started again one after the other
 freeze         a node does nothing for a while
-partition      two groups of nodes do not hear each other
+partition      two groups of nodes cannot reach each other
 one-way        one direction between two nodes carries nothing
 clog           one direction is late by seconds
 reset          a connection breaks
-slow-disk      each turn of a node takes its time
+slow-disk      each turn of a node is slow
 stop           a node is stopped in good order, and started again
 policy         the policy of the queues changes
 move           a queue's master is moved
 leave          a node leaves the cluster, and joins it again with an empty disk
-disk           a node stops; its journal is lost or garbled, or its disk is replaced by an older copy
-disks          the same while every node is stopped at once
-shutdown       all nodes are stopped in good order, one after the other; the disk of the last one fails so
+disk           a node stops; its journal is lost or damaged, or its disk is replaced by an older copy
+disks          the fault `disk` while every node is stopped at once
+shutdown       all nodes are stopped in good order, one by one; the disk of the last one fails as in `disk`
 """
 
 EVERY_NODE = ("blackout", "disks", "shutdown")
 """Faults that concern all nodes."""
 
 LASTS_MS = (300, 3000, 5000, 9000)
-"""A fault lasts up to one of these: shorter than the failure detector's patience, about it, well beyond."""
+"""Maximum durations of faults: shorter than the failure detector's timeout, about as long, and much
+longer."""
 
 
 class Fault(NamedTuple):
-    """Something that goes wrong."""
+    """Fault with its time, kind and nodes."""
 
     number: int
     kind: str
     begins_ms: int
     ends_ms: int
     nodes: tuple[str, ...]
-    """Whom it concerns; for a partition, one side."""
+    """Nodes that the fault concerns; for a partition, one side."""
     dice: int
-    """For whatever else is to be chosen."""
+    """Random number for all further choices."""
 
     def __str__(self) -> str:
         return f"#{self.number} {self.begins_ms}–{self.ends_ms} ms: {self.kind} {' '.join(self.nodes)}"
 
 
 def draw(choice: random.Random, names: Sequence[str], until_ms: int, count: int) -> list[Fault]:
-    """A schedule."""
+    """Draw a schedule."""
     faults = []
     for number in range(count):
         kind = choice.choices(list(KINDS), list(KINDS.values()))[0]
@@ -89,5 +90,5 @@ def draw(choice: random.Random, names: Sequence[str], until_ms: int, count: int)
 
 
 def without(faults: Sequence[Fault], numbers: set[int]) -> list[Fault]:
-    """The same schedule with some faults left out."""
+    """Return the schedule without some faults."""
     return [fault for fault in faults if fault.number not in numbers]

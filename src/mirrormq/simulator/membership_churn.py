@@ -1,12 +1,13 @@
-"""A node leaves its cluster and comes back as a new one, while other things go wrong.
+"""Membership churn: a node leaves its cluster and joins again with an empty disk, during other faults.
 
     stop      its application, in good order: its masters are handed over
-    forget    it: when no queue needs it its process ends, and another node is asked to
-    wipe      its disk, when everybody has heard of it
-    join      the process that is started on the empty disk knocks at the others' doors
+    forget    it: when no queue needs it, its process ends, and another node executes `forget`
+    wipe      its disk, when every node has applied that
+    join      the process that is started on the empty disk sends join requests to the others
 
-That is what `reset` and `join_cluster` do. Once the others have been asked there is no way back. One node at
-a time, and only where a majority decides whatever happens: two sides that forget each other are two clusters.
+`reset` and `join_cluster` do the same. The steps cannot be undone after the request to forget. Only one node
+leaves at a time, and only in modes where a majority always decides: two sides that forget each other are two
+clusters.
 """
 
 from __future__ import annotations
@@ -22,38 +23,38 @@ from mirrormq.simulator.virtual_time import VirtualTime
 
 LOOK_MS = 50
 NODES_MIN = 3
-"""Without one of two the other is alone."""
+"""Minimum size of the cluster: without one of two nodes the other is alone."""
 
 
 class ChurnHost(Protocol):
-    """Where nodes leave and join."""
+    """Environment in which nodes leave and join."""
 
     timeline: VirtualTime
     nodes: dict[str, SimulatedNode]
     handling: PartitionHandling
 
     def note(self, text: str) -> None:
-        """Remember what happened."""
+        """Record an event in the trace."""
 
 
 class MembershipChurn:
-    """Who has left, or is about to."""
+    """State of the node that leaves or has left."""
 
     def __init__(self, cluster: ChurnHost, held_down: Counter[str]) -> None:
         self._cluster = cluster
         self._held_down = held_down
         self._who = ""
         self._asked = False
-        """The others were asked to forget it."""
+        """Flag: another node has received the request to forget the node."""
         self._wanted_back = False
 
     @property
     def under_way(self) -> bool:
-        """Whether a node is leaving, or has left and is not back."""
+        """Return whether a node is leaving, or has left and is not back."""
         return bool(self._who)
 
     def begin(self, name: str) -> None:
-        """The operator wants a node to leave."""
+        """Start the departure of a node."""
         cluster = self._cluster
         strict = cluster.handling.mode == PAUSE_MINORITY and len(cluster.nodes) >= NODES_MIN
         if not strict or self._who or not cluster.nodes[name].running:
@@ -63,7 +64,7 @@ class MembershipChurn:
         self._pursue()
 
     def end(self, name: str) -> None:
-        """It is to come back."""
+        """Start the return of the node."""
         if name == self._who:
             self._wanted_back = True
 
@@ -74,7 +75,7 @@ class MembershipChurn:
             node.mark_dirty()
 
     def _pursue(self) -> None:
-        """As far as it goes now, and again in a moment."""
+        """Continue as far as possible now, and schedule the next attempt."""
         others = [node for node in self._cluster.nodes.values() if node.name != self._who]
         if self._asked and all(self._is_forgotten_by(node) for node in others):
             self._cluster.note(f"{self._who} has left: its disk is wiped")
@@ -93,12 +94,13 @@ class MembershipChurn:
         self._cluster.timeline.after(LOOK_MS, self._pursue)
 
     def _is_complete(self, node: SimulatedNode) -> bool:
-        """Has everybody a vote? While one is still joining, without another there is no majority."""
+        """Return whether every node has a vote. While one is still joining, the loss of another may cost the
+        majority."""
         return len(node.member.consensus.members.voters) == len(self._cluster.nodes)
 
     def _is_forgotten_by(self, node: SimulatedNode) -> bool:
-        """Until everybody has heard, a node with an empty disk could be taken for the one that it was. (The
-        runtime tells them apart when they shake hands.)"""
+        """Return whether a node has applied the removal. Before all have, a node with an empty disk could be
+        mistaken for its predecessor. (The runtime distinguishes them in the handshake.)"""
         if not node.running:
             return False
         member = node.member
@@ -123,7 +125,7 @@ class MembershipChurn:
 
 
 def spares(state: MetadataState, name: str) -> bool:
-    """Does a node not run, and does nobody need what it has?"""
+    """Return whether a node does not run, and no queue needs its copies."""
     record = state.nodes.get(name)
     return (
         record is not None
@@ -133,7 +135,7 @@ def spares(state: MetadataState, name: str) -> bool:
 
 
 def _outlives(queue: Queue, state: MetadataState, name: str) -> bool:
-    """Has a queue a master and a synchronised copy elsewhere?"""
+    """Return whether a queue has a master and a synchronised copy on another node."""
     ring = queue.ring
     alive = {
         member

@@ -161,7 +161,7 @@ class Network:
             self._hang_up(one, pair, session, "connection reset")
 
     def linked(self, one: str, other: str) -> bool:
-        """Tell whether two nodes run and no cut separates them."""
+        """Return whether two nodes run and no cut separates them."""
         directions = ((one, other), (other, one))
         return {one, other} <= self._users.keys() and not any(each in self.cuts for each in directions)
 
@@ -254,7 +254,7 @@ class Network:
                     self._dial(one, other)
 
     def _wants_link(self, one: str, other: str) -> bool:
-        """Tell whether two nodes have no complete link and can connect."""
+        """Return whether two nodes have no complete link and can connect."""
         session = self._sessions.get(frozenset((one, other)))
         lost = session is None or not all(end.open for end in session.ends.values())
         return lost and self.linked(one, other) and not {one, other} & self.frozen

@@ -1,9 +1,9 @@
-"""The operator, when the faults are over: the policy is as it was, and sides that went on apart become one.
+"""Simulated operator: after the faults, restores the policy and merges sides that continued separately.
 
-Where the mode heals by itself (`autoheal`) the operator has nothing to do. With `ignore` somebody has to
-decide who gives up: the operator looks at what nodes say of partitions, keeps the largest side, and restarts
-all others, in good order or with a kill. All of a side are stopped before any of them is started, as
-RabbitMQ's operators do it.
+Where the mode heals without an operator (`autoheal`) there is nothing to do. With `ignore` the operator
+decides which side gives up: it reads the partitions that nodes report, keeps the largest side, and restarts
+all other nodes, in good order or with a kill. All nodes of a side are stopped before any of them is started,
+as RabbitMQ's operators do it.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from mirrormq.simulator.membership_churn import ChurnHost
 from mirrormq.simulator.simulated_node import SimulatedNode
 
 PATIENCE_MS = 4000
-"""Nodes that have lost each other find each other again by themselves, if they can, in less time."""
+"""Time in which nodes find each other again without the operator, if they can."""
 
 POLICY_MS = 1000
-"""How often a policy that is not in force is written again."""
+"""Interval between repeated writes of a policy that is not in force."""
 
 
 class OperatorHost(ChurnHost, Protocol):
-    """What the operator is in charge of."""
+    """Environment of the operator."""
 
     names: list[str]
     fault_injector: FaultInjector
 
     def policy(self, dice: int) -> dict[str, Any]:
-        """One of the policies that the run has; 0 for the one that is right."""
+        """Return one of the policies of the run; 0 for the right one."""
 
 
 class Operator:
-    """One of a kind."""
+    """Operator of one run."""
 
     def __init__(self, premises: OperatorHost) -> None:
         self._premises = premises
@@ -43,11 +43,11 @@ class Operator:
         self._wrote_ms: int | None = None
 
     def is_content(self) -> bool:
-        """Is everything as it should be?"""
+        """Return whether no partition is left and the policy is right."""
         return not self._stopped and not self._apart() and self._policies_are_right()
 
     def look(self) -> None:
-        """Once in a while."""
+        """Check the cluster and act; called periodically."""
         now = self._premises.timeline.now_ms
         if not self._policies_are_right() and (self._wrote_ms is None or now - self._wrote_ms > POLICY_MS):
             self._wrote_ms = now
@@ -62,8 +62,9 @@ class Operator:
             self._restart_losers()
 
     def _apart(self) -> list[str]:
-        """Whom the node is partitioned from that is partitioned from the fewest: its side is the largest. If
-        that has not helped (with `pause_if_all_down` the rest may pause meanwhile), the next one."""
+        """Return the nodes outside the largest side: the partitions of the node that reports the fewest. If
+        that has not helped (with `pause_if_all_down` the rest may pause meanwhile), those of the next
+        node."""
         running = [node.controller.partitions for node in self._premises.nodes.values() if node.running]
         found = sorted(filter(None, running), key=len)
         return found[self._attempts % len(found)] if found else []
@@ -86,7 +87,7 @@ class Operator:
                 node.mark_dirty()
 
     def _start_again(self) -> None:
-        """As soon as all of them have stopped."""
+        """Start the stopped nodes as soon as all of them have stopped."""
         if any(node.running and node.controller.serving.running for node in self._stopped):
             return
         for node in self._stopped:

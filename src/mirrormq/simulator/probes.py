@@ -1,10 +1,10 @@
-"""What can be seen only from inside, while it happens: told to the checkers after each turn of a node.
+"""Probes: report the internal state of nodes to the checkers after each turn.
 
-Clients see what a queue does. Whether two nodes were master at once, whether the members of a ring were told
-the same, and whether all logs hold the same entries shows earlier, and more clearly, in the nodes themselves.
+Clients see only what a queue does. Two masters at once, different operations in a ring, or different log
+entries show earlier, and more clearly, in the nodes themselves.
 
-Where sides may part, each has its own story, and what two stories say may differ. A story is named by whoever
-wrote the last entry of a node's log: two nodes that agree on that agree on everything before it.
+After a fork each side has its own history, and the two may differ. A history is identified by the term
+and branch of the last entry of a node's log: two nodes that agree on it agree on all entries before it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mirrormq.wire.content import body_of
 
 
 class ProbedLog(ConsensusLog):
-    """The real one, that also tells what is applied, and who wrote it."""
+    """Consensus log that also reports applied entries with their term and branch."""
 
     def __init__(self, node: SimulatedNode, logs: LogsAgree, *, parting: bool) -> None:
         super().__init__(node.disk, METADATA)
@@ -50,11 +50,11 @@ class ProbedLog(ConsensusLog):
 
 
 class Probes:
-    """The eyes of the checkers."""
+    """Probes of one run."""
 
     def __init__(self, *, parting: bool) -> None:
         self._parting = parting
-        """May two sides go on?"""
+        """Flag: the mode allows two sides to continue."""
         self.one_master = OneMaster()
         self.logs = LogsAgree()
         self.rings = RingsAgree()
@@ -62,14 +62,14 @@ class Probes:
         self.damaged: set[str] = set()
         """Messages of which a record was found damaged."""
         self._seen: dict[tuple[str, int], tuple[object, int, int]] = {}
-        """By node and queue: which replica was looked at, in which epoch, and up to which operation."""
+        """Last inspected replica, epoch and operation, by node and queue."""
 
     def make_log(self, node: SimulatedNode) -> ConsensusLog:
-        """What a starting process remembers of its cluster."""
+        """Create the log of a starting process."""
         return ProbedLog(node, self.logs, parting=self._parting)
 
     def turned(self, node: SimulatedNode, broker: Broker) -> None:
-        """A node has ended a turn."""
+        """Inspect a node at the end of its turn."""
         if broker.journal.damage.pending_count:
             for queue_id, sequences in broker.journal.damage.pending().items():
                 self.damaged.update(*(self.acks.bodies(queue_id, sequence) for sequence in sequences))
@@ -109,8 +109,8 @@ class Probes:
                     self.acks.went(queue_id, sequence)
 
     def take_stock(self, broker: Broker) -> None:
-        """What masters have now has come to them, also what came while they had no mirrors: nobody was told
-        of that, and on another side its numbers may have been others'."""
+        """Record the messages that masters hold now, including those from times without mirrors, when no
+        operations were sent. Another side may use the same sequences for other messages."""
         for queue_id, replica in broker.replica_manager.replicas.items():
             if replica.backing is not None:
                 # A damaged record is left out until a mirror has sent the message again.
@@ -118,7 +118,7 @@ class Probes:
                     self.acks.came(queue_id, message.sequence, body_of(message.frames).decode())
 
     def alone(self, node: SimulatedNode, broker: Broker) -> None:
-        """Queues without mirrors have a master, too."""
+        """Inspect the masters of queues without mirrors."""
         for record in broker.metadata.state.queues.values():
             queue = broker.vhosts["/"].queues.get(record.name)
             if isinstance(queue, Queue) and record.queue_id not in broker.replica_manager.replicas:
@@ -126,5 +126,5 @@ class Probes:
 
 
 def epoch_of(history: History, number: int) -> int:
-    """The epoch in which an operation was numbered; 0 if the history does not go back that far."""
+    """Return the epoch in which an operation was numbered; 0 if the history does not go back that far."""
     return max((epoch for epoch, base in history if base < number), default=0)

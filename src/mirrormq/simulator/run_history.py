@@ -1,4 +1,4 @@
-"""What clients saw, in the order in which they saw it: all that checkers may go by."""
+"""Run history: events that clients saw, in order; the only input of most checkers."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 
 class SentRecord(NamedTuple):
-    """A publisher tried."""
+    """Publish by a client."""
 
     channel: str
-    """Through which of whose channels."""
+    """Name of the publisher's channel."""
     number: int
-    """Grows with everything that is sent."""
+    """Number that grows with every publish of the run."""
     queue: str
     persistent: bool
     at_ms: int
@@ -19,7 +19,7 @@ class SentRecord(NamedTuple):
 
 
 class ConfirmedRecord(NamedTuple):
-    """The broker says that a message is safe."""
+    """Confirm of a message by the broker."""
 
     body: str
     node: str
@@ -27,37 +27,37 @@ class ConfirmedRecord(NamedTuple):
 
 
 class DeliveredRecord(NamedTuple):
-    """A consumer got a message."""
+    """Delivery of a message to a consumer."""
 
     body: str
     consumer: str
     subscription: int
-    """Which of the consumer's subscriptions: it begins anew when it is connected anew."""
+    """Number of the consumer's subscription: each new connection begins another one."""
     redelivered: bool
     orphaned: bool
     died: bool
-    """It comes from another queue, as a dead letter."""
+    """Flag: the message comes from another queue, as a dead letter."""
     node: str
     at_ms: int
 
     @property
     def detoured(self) -> bool:
-        """Has it come another way than straight from its publisher?"""
+        """Return whether the message has not come directly from its publisher."""
         return self.orphaned or self.died
 
 
 class Released(NamedTuple):
-    """A consumer does not hold a message any more, or nothing at all: it gave it back, or lost its
-    connection. One that was acknowledged is held: the consumer must not get it again."""
+    """End of a hold: a consumer requeued a message, or lost its connection and with it all messages. An
+    acknowledged message stays held: the consumer must not get it again."""
 
     consumer: str
     subscription: int
     body: str = ""
-    """Empty: everything."""
+    """Body of the message; empty: all messages of the consumer."""
 
 
 class AcknowledgedRecord(NamedTuple):
-    """A consumer is done with a message. Whether that arrived nobody knows."""
+    """Acknowledgement of a message by a consumer. It may not have arrived."""
 
     body: str
     node: str
@@ -65,17 +65,17 @@ class AcknowledgedRecord(NamedTuple):
 
 
 class LeasedRecord(NamedTuple):
-    """A lease has got what it had taken."""
+    """Messages that a lease received for one of its takes."""
 
     lease: str
     number: int
-    """Which of its takes."""
+    """Number of the take."""
     bodies: tuple[str, ...]
     at_ms: int
 
 
 class RunHistory:
-    """Everything that was seen from outside."""
+    """Record of everything that clients saw."""
 
     def __init__(self) -> None:
         self.sent: dict[str, SentRecord] = {}

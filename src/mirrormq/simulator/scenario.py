@@ -1,4 +1,4 @@
-"""A run as text, to be kept: what it is like, and each of its faults.
+"""Scenario file: a run as text, with its options and each of its faults.
 
     One sentence that says what went wrong.
 
@@ -8,7 +8,7 @@
     queues m0 u1
     fault 100-5200 partition a c (17)
 
-The faults are written out, so that a scenario stays what it is when seeds come to stand for something else.
+The faults are written out, so that a scenario stays the same when the meaning of seeds changes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FAULT = re.compile(r"(\d+)-(\d+) (\S+) ([a-z ]+) \((\d+)\)")
 
 
 def write(options: SimulationOptions) -> str:
-    """As lines; the sentence is for whoever keeps it."""
+    """Return the options as lines; the caller adds the sentence."""
     lines = [f"{name} {getattr(options, name)}" for name in (*NUMBERS, *WORDS)]
     lines.append(f"queues {' '.join(options.queues)}")
     lines.append(f"listed {' '.join(sorted(options.listed))}")
@@ -46,7 +46,7 @@ def write(options: SimulationOptions) -> str:
 
 
 def read(text: str) -> tuple[str, SimulationOptions]:
-    """The sentence, and the run."""
+    """Parse a scenario into its sentence and its options."""
     sentence, _, rest = text.partition("\n\n")
     values: dict[str, object] = {}
     schedule: list[Fault] = []

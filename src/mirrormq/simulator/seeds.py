@@ -1,6 +1,6 @@
-"""What a seed stands for: the size of the cluster, its partition mode, its queues, its clients, its faults.
+"""Options of a run by seed: cluster size, partition mode, queues, clients and faults.
 
-Everything is drawn with weights: mostly what is mostly used, and all of it sometimes.
+All values are drawn with weights: common configurations often, every other one sometimes.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from mirrormq.simulator.world import SimulationOptions
 NODES = {2: 5, 3: 8, 5: 1}
 MODES = {AUTO: 5, AUTOHEAL: 4, PAUSE_MINORITY: 3, IGNORE: 3, PAUSE_IF_ALL_DOWN: 2}
 QUEUES = {"m": 6, "d": 3, "t": 1, "u": 2, "v": 1, "p": 2, "s": 2}
-"""Kinds of queues (`workload.durable`)."""
+"""Weights of the kinds of queues (`workload.durable`)."""
 
 REDELIVER = {"": 5, "lost": 4, "changing": 1}
-"""`ha-redeliver` (`SimulationOptions.redeliver`); drawn by itself, so that everything else of a seed
-stays."""
+"""Weights of `ha-redeliver` (`SimulationOptions.redeliver`); drawn separately, so that everything else of a
+seed stays the same."""
 
 QUEUES_MAX = 4
 CLIENTS_MAX = 3
 FAULTS_MAX = 6
 LOAD_MS = (2500, 7500)
-"""Short runs find what needs few things to happen, and more of them can be made."""
+"""Range of the load phase: short runs find errors that need few events, and more of them fit into the
+time."""
 
 
 def options_of(
@@ -36,7 +37,7 @@ def options_of(
     tight_limits: bool = False,
     redeliver: str = "",
 ) -> SimulationOptions:
-    """A run; what is given is not drawn."""
+    """Return the options of a run; given values are not drawn."""
     choice = random.Random(f"{seed} options")
 
     def one_of(weights: dict[str, int]) -> str:

@@ -202,11 +202,11 @@ class SimulatedApplication:
         return SimulatedCopy(self._node.name, queue, ring.is_master, bodies(replica), ring.received)
 
     def has_orphans(self) -> bool:
-        """Tell whether the node holds orphans that are not republished yet."""
+        """Return whether the node holds orphans that are not republished yet."""
         return self.orphan_collector is not None and bool(self.orphan_collector.orphans.titles)
 
     def empty(self) -> bool:
-        """Tell whether the node holds no messages."""
+        """Return whether the node holds no messages."""
         broker = self.broker
         if broker is None:
             return True

@@ -41,7 +41,7 @@ class SimulatedSession:
 
     @property
     def over(self) -> bool:
-        """Whether the node has closed the connection."""
+        """Return whether the node has closed the connection."""
         return self.connection.closed or self.connection.finished
 
     def send(self, *payloads: bytes) -> None:
@@ -78,7 +78,7 @@ class SimulatedSession:
 
     @property
     def has_news(self) -> bool:
-        """Whether there is something to read, or input that the node has not processed yet."""
+        """Return whether there is something to read, or input that the node has not processed yet."""
         return self.connection in self.connection.broker.writing or self.connection.buffered_bytes > 0
 
     def poll(self) -> None:

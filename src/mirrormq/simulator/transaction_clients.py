@@ -16,7 +16,7 @@ TRANSACTION_MAX = 4
 ROLLBACKS = 0.1
 
 SETTLES = 0.15
-"""How often a holder does something about what it holds."""
+"""Probability per step that a holder settles messages that it holds."""
 
 
 class TransactionClient(SimulatedClient):
@@ -75,8 +75,8 @@ class TransactionClient(SimulatedClient):
 
 
 class Holder(SimulatedConsumer):
-    """Works long on each message, so that it holds some whenever a queue gets another master; sometimes it
-    acknowledges all of them at once."""
+    """Consumer that works long on each message, so that it holds some whenever a queue gets another master.
+    Sometimes it acknowledges all of them at once."""
 
     def act(self) -> None:
         if self._held and self.choice.random() < SETTLES:
@@ -85,7 +85,7 @@ class Holder(SimulatedConsumer):
             self.acknowledge_all()
 
     def acknowledge_all(self) -> None:
-        """With one acknowledgement for many."""
+        """Acknowledge all held messages with one method."""
         assert self.session is not None
         now, last = self.hosts.timeline.now_ms, self._held[-1][0]
         for _, body in self._held:

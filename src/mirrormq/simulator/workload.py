@@ -1,8 +1,8 @@
-"""Clients: publishers that wait for confirms, consumers that acknowledge, on whatever node will have them.
+"""Simulated clients: publishers that wait for confirms, consumers that acknowledge, on any serving node.
 
-They behave like clients that people write. A connection that breaks is made again, somewhere; what a
-publisher does not know the outcome of it leaves at that, and goes on with new messages. Each body says who
-sent it and which of its messages it is, so that everybody can be called to account.
+They behave like typical client programs. A client reconnects to any node after its connection breaks. A
+publisher does not repeat publishes with unknown outcome, and continues with new messages. Each body names its
+sender and its number, so that the checkers can trace every message.
 """
 
 from __future__ import annotations
@@ -39,55 +39,56 @@ from mirrormq.wire.fields import Field, Table
 from mirrormq.wire.properties import PERSISTENT, TRANSIENT, decode_properties
 
 WINDOW = 8
-"""Messages that a publisher has under way."""
+"""Maximum of unconfirmed messages of a publisher."""
 
 BURST = 3
-"""Messages that it sends at a time, at most: slower than consumers, so that queues drain now and then."""
+"""Maximum of messages in one burst: publishers are slower than consumers, so that queues drain now and
+then."""
 
 PREFETCH = 5
 PATIENCE_MS = 15_000
-"""A client that waits so long for an answer hangs up and tries elsewhere."""
+"""Reply timeout: a client that waits longer disconnects and tries another node."""
 
 PACE_MS = 250
-"""A client does something about twice in this time."""
+"""Pace of a client: it acts about twice in this time."""
 
 GRAVE = "m0"
 REJECTED, EXPIRING = 0.2, 0.4
 LIFETIME_MS = (100, 3000)
-"""How many messages of a queue with dead letters die, and of what."""
+"""Shares of rejected and expiring messages of a queue with dead letters, and the range of their lifetime."""
 
 PRIORITIES = 3
-"""The highest of a queue with priorities."""
+"""Highest priority of a queue with priorities."""
 
 
 def durable(queue: str) -> bool:
-    """Queues are called by what they are: t0 and v0 are not durable, all others are; u0 and v0 have no
-    mirrors, all others do."""
+    """Return whether a queue is durable. The first letter of a name is the kind: t0 and v0 are not durable,
+    all others are; u0 and v0 have no mirrors, all others do."""
     return queue[0] not in "tv"
 
 
 def mirrored(queue: str) -> bool:
-    """Does it have mirrors?"""
+    """Return whether a queue has mirrors."""
     return queue[0] not in "uv"
 
 
 def mortal(queue: str) -> bool:
-    """Messages of d1 may be rejected, or expire; then they go to m0."""
+    """Return whether messages of a queue (d1) may be rejected or expire; they are dead-lettered to m0."""
     return queue[0] == "d"
 
 
 def ranked(queue: str) -> bool:
-    """Messages of p1 have priorities."""
+    """Return whether messages of a queue (p1) have priorities."""
     return queue[0] == "p"
 
 
 def single(queue: str) -> bool:
-    """Only one consumer of s1 is active at a time."""
+    """Return whether a queue (s1) has a single active consumer."""
     return queue[0] == "s"
 
 
 def declarations(queue: str) -> list[bytes]:
-    """How everybody declares a queue, and the one that its dead letters go to."""
+    """Return the declarations of a queue and of the target of its dead letters."""
     arguments: Table = {}
     if ranked(queue):
         arguments["x-max-priority"] = Field("I", PRIORITIES)
@@ -106,23 +107,23 @@ def declarations(queue: str) -> list[bytes]:
 
 
 class Hosts(Protocol):
-    """The nodes, as clients see them."""
+    """Nodes from the clients' point of view."""
 
     timeline: VirtualTime
     history: RunHistory
 
     def serving(self) -> list[str]:
-        """The nodes that take clients now."""
+        """Return the nodes that take clients now."""
 
     def broker(self, node: str) -> Broker | None:
-        """What a client of a node talks to; None if there is nobody."""
+        """Return the broker of a node; None if it does not serve."""
 
     def nudge(self, node: str) -> None:
-        """A client has said something: the node takes its turn."""
+        """Schedule a turn of the node after client input."""
 
 
 class SimulatedClient:
-    """One program with one connection at a time."""
+    """Client program with one connection at a time."""
 
     pace_ms = PACE_MS
 
@@ -134,7 +135,7 @@ class SimulatedClient:
         self.node = ""
         self.session: SimulatedSession | None = None
         self.resting = False
-        """It has nothing more to do."""
+        """Flag: the client has nothing more to do."""
         self.broker: Broker | None = None
         self._heard_ms = 0
         self._connections = 0
@@ -144,7 +145,7 @@ class SimulatedClient:
         self.hosts.timeline.after(1 + self.choice.randrange(self.pace_ms), self._act)
 
     def _act(self) -> None:
-        """Once in a while: see to the connection, and do something with it."""
+        """Check the connection and act; called periodically."""
         self._plan()
         if self.session is not None and (self.session.over or self._is_gone()):
             self.drop()
@@ -159,7 +160,8 @@ class SimulatedClient:
             self.hosts.nudge(self.node)
 
     def _is_tired(self) -> bool:
-        """In the end everybody waits for as long as it takes: everything must be answered."""
+        """Return whether the client gives up its connection. At the end of a run no client does: every
+        request must be answered."""
         waits_ms = self.hosts.timeline.now_ms - self._heard_ms
         return self.session is not None and not self.resting and self.waiting() and waits_ms > PATIENCE_MS
 
@@ -185,11 +187,11 @@ class SimulatedClient:
         self.hear(event)
 
     def closed(self, code: int, text: str) -> None:
-        """The node has closed the connection or the channel: begin again."""
+        """Reconnect after the node has closed the connection or the channel."""
         self.hang_up()
 
     def hang_up(self) -> None:
-        """End the connection. What was not acknowledged goes back, if there is anybody to give it back to."""
+        """End the connection. Unacknowledged messages are requeued if the node still runs."""
         if self.session is not None:
             if not self._is_gone():
                 self.session.hang_up()
@@ -197,13 +199,13 @@ class SimulatedClient:
             self.hosts.nudge(self.node)
 
     def drop(self) -> None:
-        """The connection is gone."""
+        """Handle the loss of the connection."""
         self.session = None
         self.lost()
 
     def notice(self, nodes: Mapping[str, records.Node]) -> None:
-        """A connection that has ended holds nothing from that moment on, also if its client sees it later;
-        nor does one to a node that others have given up: `nodes` are as one of them knows them."""
+        """Release the holds of an ended connection from that moment on, also if its client notices later. A
+        connection to a lost node counts as ended; `nodes` are the node records of another node."""
         if self.session is None or self.broker is None:
             return
         node = nodes.get(self.node)
@@ -212,38 +214,38 @@ class SimulatedClient:
             self.let_go()
 
     def let_go(self) -> None:
-        """The connection holds nothing any more."""
+        """Record that the connection holds no messages."""
 
     def poll(self) -> None:
-        """The node has ended a turn."""
+        """Read output at the end of the node's turn."""
         if self.session is not None and self.session.has_news and not self._is_gone():
             self.session.poll()
 
     def rest(self) -> None:
-        """There is nothing more to do."""
+        """Stop acting."""
         self.resting = True
 
-    # For each kind of client.
+    # Hooks of each kind of client.
 
     def begin(self) -> None:
-        """A connection is there."""
+        """Handle a new connection."""
 
     def hear(self, event: Event) -> None:
-        """An answer or a delivery."""
+        """Handle a reply or a delivery."""
 
     def act(self) -> None:
-        """Do something."""
+        """Act once."""
 
     def waiting(self) -> bool:
-        """Is an answer overdue at some time?"""
+        """Return whether the client waits for a reply that may become overdue."""
         return False
 
     def lost(self) -> None:
-        """The connection is gone."""
+        """Handle the loss of the connection."""
 
 
 class SimulatedPublisher(SimulatedClient):
-    """Declares its queue, publishes, counts confirms."""
+    """Publisher that declares its queue, publishes, and counts confirms."""
 
     def begin(self) -> None:
         self._ready = False
@@ -301,16 +303,16 @@ class SimulatedPublisher(SimulatedClient):
 
     @property
     def unanswered(self) -> int:
-        """Publishes of a connection that is still there, and of which nobody has said anything."""
+        """Number of unconfirmed publishes on an open connection."""
         return len(self._under_way) if self.session is not None else 0
 
 
 class SimulatedConsumer(SimulatedClient):
-    """Consumes a queue, acknowledges after a while, sometimes gives back, sometimes goes."""
+    """Consumer of a queue that acknowledges after a while, sometimes requeues, sometimes disconnects."""
 
     prefetch = PREFETCH
     _let_go = 0
-    """The last connection that has ended, or whose node the others have given up."""
+    """Number of the last connection that has ended, or whose node the others have declared lost."""
 
     def begin(self) -> None:
         self._ready = False
@@ -333,7 +335,7 @@ class SimulatedConsumer(SimulatedClient):
                 self.take(event)
 
     def take(self, event: Delivery | GetReply) -> None:
-        """A message has come."""
+        """Record a received message."""
         body = event.body.decode()
         headers = decode_properties(event.properties, 0).headers or {}
         delivered = DeliveredRecord(
@@ -378,7 +380,7 @@ class SimulatedConsumer(SimulatedClient):
             self.hosts.history.held.append(Released(self.name, self._connections))
 
     def acknowledge(self) -> None:
-        """The oldest that it has."""
+        """Acknowledge the oldest held message."""
         assert self.session is not None
         tag, body = self._held.popleft()
         now = self.hosts.timeline.now_ms

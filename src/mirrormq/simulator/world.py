@@ -1,14 +1,14 @@
-"""The world: nodes, links, clients, faults, and how a run goes.
+"""Simulated world of one run: nodes, links, clients, faults, and the phases of the run.
 
     form      all nodes start and find each other
-    load      clients publish and consume; faults come and go as the schedule says
-    heal      no more faults; whoever is down is started, clients rest, sides that went on apart become one
-    compare   every copy of every queue is looked at, while there is something in them
-    drain     consumers take what is left
-    judge     the checkers say what was wrong
+    load      clients publish and consume; faults begin and end as the schedule says
+    heal      no more faults; stopped nodes are started, clients rest, forked sides become one
+    compare   every copy of every queue is compared, while the queues hold messages
+    drain     consumers take the remaining messages
+    judge     the checkers report errors
 
-Everything is drawn from one seed, and nothing else is asked for a number or for the time. So a seed that
-fails fails again, and `SimulationOptions.left_out` finds out which of its faults it needs.
+All random numbers come from one seed, and time is simulated. So a failing seed fails again, and
+`SimulationOptions.left_out` finds the faults that the failure needs.
 """
 
 from __future__ import annotations
@@ -58,25 +58,25 @@ from mirrormq.simulator.workload import (
 )
 
 CHANGES_BIT = 8
-"""Of the dice of a fault: which of two policies it is, where they differ in `ha-redeliver`."""
+"""Bit of a fault's dice that selects one of two policies, where they differ in `ha-redeliver`."""
 
 TRACE_LINES = 400
-"""Of the last things that happened, so many are remembered."""
+"""Number of events that the trace keeps."""
 
 LOOK_MS = 100
 FORM_MS = 20_000
 LAST_WORDS_MS = 500
-"""Publishers go on for so long after consumers have left, so that queues are not empty."""
+"""Time that publishers continue after consumers have left, so that queues are not empty."""
 
 SETTLE_MS = 120_000
-"""Far longer than anything takes: what has not happened by then never will."""
+"""Time limit of healing and draining, far longer than both take."""
 
 EVENTS_MAX = 2_000_000
-"""A hundred times what a run takes: nodes that talk so much only talk to each other, and never end."""
+"""Limit of events, a hundred times what a run takes: detects nodes that exchange messages endlessly."""
 
 
 class SimulationOptions(NamedTuple):
-    """What a run is like."""
+    """Options of a run."""
 
     seed: int
     nodes: int = 3
@@ -84,13 +84,13 @@ class SimulationOptions(NamedTuple):
     load_ms: int = 10_000
     faults: int = 4
     queues: tuple[str, ...] = ("m0", "m1")
-    """Their names say what they are (`workload.durable`)."""
+    """Names of the queues; the first letter is the kind (`workload.durable`)."""
     publishers: int = 3
     consumers: int = 3
     listed: frozenset[str] = frozenset()
-    """pause_if_all_down: the nodes of which one must be seen."""
+    """Nodes listed by pause_if_all_down: a node must see one of them."""
     recover: str = IGNORE
-    """pause_if_all_down: what becomes of two sides that both saw one."""
+    """Recovery mode of pause_if_all_down, for two sides that both saw a listed node."""
     committers: int = 0
     getters: int = 0
     leasers: int = 0
@@ -100,16 +100,16 @@ class SimulationOptions(NamedTuple):
     redeliver: str = ""
     """`ha-redeliver`: empty for no such key, `lost`, or `changing` between the two."""
     schedule: tuple[fault_plan.Fault, ...] | None = None
-    """The faults, if they are not to be drawn."""
+    """Schedule of faults, if it is not to be drawn."""
     left_out: frozenset[int] = frozenset()
-    """Faults, by number, that do not happen."""
+    """Numbers of faults that do not happen."""
     make_house: Callable[[SimulatedNode, Callable[[SimulatedNode], None]], HostedApplication] = (
         SimulatedApplication
     )
 
 
 class SimulationFailed(Exception):
-    """A run in which something was wrong; the text says what, and `kinds` which checkers found it."""
+    """Failure of a run; the text contains the errors, and `kinds` the checkers that found them."""
 
     def __init__(self, text: str, kinds: frozenset[str] = frozenset()) -> None:
         super().__init__(text)
@@ -117,7 +117,7 @@ class SimulationFailed(Exception):
 
 
 class World:
-    """One run."""
+    """World of one run."""
 
     def __init__(self, options: SimulationOptions) -> None:
         self.options = options
@@ -158,10 +158,10 @@ class World:
             drawn = tuple(fault_plan.draw(choice, self.names, options.load_ms, options.faults))
         self.schedule = fault_plan.without(drawn, set(options.left_out))
 
-    # -- what nodes and clients ask ---------------------------------------------------------------
+    # -- environment of nodes and clients ---------------------------------------------------------
 
     def first_state(self) -> Snapshot:
-        """All nodes are founders, and know each other."""
+        """Return the first snapshot: all nodes are founders, and know each other."""
         state = MetadataState()
         for name in self.names:
             state.apply(c.PutNode(records.Node(name, f"{name}:1", running=True)))
@@ -172,7 +172,7 @@ class World:
         return founded(self.names, 77, state.snapshot())
 
     def policy(self, dice: int) -> dict[str, Any]:
-        """One of the policies that this run has; the first is in force at the beginning and at the end."""
+        """Return one of the policies of this run; the first is in force at the beginning and at the end."""
         definition = POLICIES[dice % len(POLICIES)]
         changing = self.options.redeliver == "changing" and dice >> CHANGES_BIT & 1
         if self.options.redeliver and "ha-mode" in definition and not changing:
@@ -181,23 +181,23 @@ class World:
         return definition
 
     def make_house(self, node: SimulatedNode) -> HostedApplication:
-        """The real broker."""
+        """Create the application of a node, with the real broker."""
         return self.options.make_house(node, self._turned)
 
     def serving(self) -> list[str]:
-        """The nodes that take clients now."""
+        """Return the nodes that take clients now."""
         return [
             name for name in self.names if self.broker(name) is not None and name not in self.network.frozen
         ]
 
     def broker(self, node: str) -> Broker | None:
-        """What a client of a node talks to."""
+        """Return the broker of a node; None if it does not serve."""
         found = self.nodes[node]
         house = found.house if found.running else None
         return house.broker if isinstance(house, SimulatedApplication) else None
 
     def nudge(self, node: str) -> None:
-        """A client has said something."""
+        """Schedule a turn of a node after client input."""
         self.nodes[node].wake()
 
     def _turned(self, node: SimulatedNode) -> None:
@@ -211,21 +211,21 @@ class World:
                 client.poll()
 
     def deaf(self, from_ms: int, to_ms: int) -> None:
-        """What a node said in between may not have been heard."""
+        """Excuse reports that a node sent in this time: they may not have arrived."""
         self.redelivery.excuse(from_ms, to_ms)
 
     def single_copy(self, from_ms: int, to_ms: int) -> None:
-        """Messages confirmed in between may have been on one disk only, which failed."""
+        """Excuse messages confirmed in this time: they may have been on one disk only, which failed."""
         self.kept.excuse(from_ms, to_ms)
 
     def note(self, text: str) -> None:
-        """Remember what happened."""
+        """Record an event in the trace."""
         self.trace.append(f"{self.timeline.now_ms:>8} {text}")
 
-    # -- a run ----------------------------------------------------------------------------------
+    # -- run ------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """All of it; raises Failed."""
+        """Run all phases; raises SimulationFailed."""
         with limits_tightened(self.options.tight_limits):
             self._run()
 
@@ -276,7 +276,7 @@ class World:
             self._pass(50)
 
     def _look(self) -> None:
-        """What can only be seen by looking again and again."""
+        """Run the checks that need periodic inspection."""
         now = self.timeline.now_ms
         self.minority.look(now, self._outnumbered(), self.history)
         if self._stories() > 1:
@@ -288,13 +288,14 @@ class World:
                 self.watch.alone(node, broker)
 
     def _stories(self) -> int:
-        """How many sides go on, each by itself: what one does the others cannot know."""
+        """Return the number of sides that continue separately."""
         members = [node.member for node in self.nodes.values() if node.running]
         forked = any(member.consensus.forks for member in members)
         return max(sum(member.leading for member in members), 1 + forked)
 
     def _outnumbered(self) -> list[str]:
-        """Who must not go on, as things are, and is awake: who slept gives others time to be heard again."""
+        """Return the nodes that may not serve at present. Frozen nodes are excluded, so that a node that
+        wakes has time to notice."""
         found = []
         for name in sorted(set(self.names) - self.network.frozen):
             seen = [other for other in self.names if other != name and self.network.linked(name, other)]
@@ -312,7 +313,7 @@ class World:
             client.rest()
         end = self.timeline.now_ms + SETTLE_MS
         while self.timeline.now_ms < end and not (
-            # To compare copies is to read them, and reading may find damage that is to be repaired first.
+            # Comparing copies reads them, and reading may find damage that must be repaired first.
             self.operator.is_content() and self._agrees() and not self.unsettled()
         ):
             self.operator.look()
@@ -330,7 +331,8 @@ class World:
             self._pass(LOOK_MS)
 
     def _agrees(self) -> bool:
-        """Is everybody of one mind? Then a moment has come at which it can be asked for."""
+        """Return whether all nodes have the same metadata, and all mirrors have every operation of their
+        master."""
         copies = self.copies()
         masters = {copy.queue: copy for copy in copies if copy.master}
         return len(set(self.metadata().values())) == 1 and all(
@@ -338,7 +340,7 @@ class World:
         )
 
     def _undrained(self) -> list[str]:
-        """Nodes that hold messages, and drainers that have not found their queue yet."""
+        """Return nodes that hold messages, and drainers that have not found their queue yet."""
         drainers = [client for client in self.clients if isinstance(client, Drainer)]
         return [client.name for client in drainers if not client.consumes] + [
             name
@@ -355,10 +357,10 @@ class World:
                 "\n".join(wrong for _, wrong in found), frozenset(kind for kind, _ in found)
             )
 
-    # -- the end --------------------------------------------------------------------------------
+    # -- end state ------------------------------------------------------------------------------
 
     def copies(self) -> list[SimulatedCopy]:
-        """What every node holds of every queue."""
+        """Return every node's copy of every queue."""
         return [
             copy
             for node in self.nodes.values()
@@ -367,7 +369,7 @@ class World:
         ]
 
     def metadata(self) -> dict[str, bytes]:
-        """Every node's metadata."""
+        """Return every node's metadata."""
         encode = msgspec.msgpack.Encoder(order="sorted").encode
         found = {}
         for name, node in self.nodes.items():
@@ -379,11 +381,11 @@ class World:
         return found
 
     def filled(self) -> list[SimulatedCopy]:
-        """The same, before the queues were drained."""
+        """Return the copies before the queues were drained."""
         return self._filled
 
     def stranded(self) -> list[str]:
-        """Queues with messages that are neither ready nor with a client."""
+        """Return the queues with messages that are neither ready nor with a client."""
         brokers = [broker for name in self.names if (broker := self.broker(name)) is not None]
         out = Counter(
             delivery[1].name
@@ -400,7 +402,7 @@ class World:
         ]
 
     def unsettled(self) -> list[str]:
-        """What is not as it should be."""
+        """Return the deviations from the healthy state, as texts."""
         serving = self.serving()
         found = [f"{name} does not serve" for name in self.names if name not in serving]
         found += [
@@ -435,7 +437,7 @@ class World:
         return found[:6]
 
     def _has_damage(self, name: str) -> bool:
-        """Has a node damaged records of messages that another node must have?"""
+        """Return whether a node has damaged records of messages that another node must have."""
         broker = self.broker(name)
         pending = broker.journal.damage.pending() if broker is not None else {}
         bodies = {
@@ -447,7 +449,8 @@ class World:
         return bool(self.kept.covered(bodies, self.history))
 
     def _is_whole(self, queue: records.Queue, state: MetadataState) -> bool:
-        """Has it a master, and all its mirrors, in the lives that their nodes are in?"""
+        """Return whether a queue has a master and all its mirrors, in the present incarnations of their
+        nodes."""
         living = {(node.name, node.incarnation) for node in state.nodes.values() if node.running}
         return (
             not queue.waits_for
