@@ -33,7 +33,7 @@ MIXED_HEADER_BYTES_MAX = 64 * 1024
 """Maximum header bytes of one mixed run. Each header may have to be decoded (about 80 ns per byte), and
 no other client is served meanwhile."""
 
-PUBLISH_BYTES_MAX = 1024
+PAYLOAD_BYTES_MAX = 1024
 """Maximum payload of basic.publish: ids and two names of 255 octets."""
 
 ALIKE_MIN = 4
@@ -134,7 +134,7 @@ def unlike(
         if kind != METHOD or its_channel != channel or method_id != _PUBLISH_ID:
             break
         header_at: int = at + FRAME_OVERHEAD + payload_size
-        if payload_size > PUBLISH_BYTES_MAX or header_at + HEAD_SIZE + 14 > size:
+        if payload_size > PAYLOAD_BYTES_MAX or header_at + HEAD_SIZE + 14 > size:
             break
         kind, its_channel, header_size, class_and_weight, body_size = _CONTENT(buffer, header_at)
         if kind != HEADER or its_channel != channel or class_and_weight != _CLASS_AND_WEIGHT:
