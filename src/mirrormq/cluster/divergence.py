@@ -101,8 +101,8 @@ class DivergenceMarks:
 def share(me: str, queue: Queue, alive: Iterable[str], winner: MetadataState) -> SharedPrefix:
     """Return the action on a queue that this node holds, when its side has lost."""
     theirs = winner.queues.get(queue.key)
-    same = theirs is not None and theirs.queue_id == queue.queue_id
-    if same and theirs is not None and (theirs.ring.members == (me,) or _counts_on(theirs, me, queue)):
+    known = theirs if theirs is not None and theirs.queue_id == queue.queue_id else None
+    if known is not None and (known.ring.members == (me,) or _counts_on(known, me, queue)):
         return SharedPrefix.KEEP
     if queue.exclusive or _collecting_node(queue.ring, set(alive), me) != me:
         return SharedPrefix.DROP
@@ -110,7 +110,7 @@ def share(me: str, queue: Queue, alive: Iterable[str], winner: MetadataState) ->
 
 
 def _counts_on(theirs: Queue, me: str, mine: Queue) -> bool:
-    """Tell whether the winner may promote the copy that this node kept when it left the ring on its side.
+    """Return whether the winner may promote the copy that this node kept when it left the ring on its side.
 
     Neither side has promoted a master since they parted, so the copy belongs to the epoch that both know.
     To drop it would trust the master of this side, whose disk may have failed since.
