@@ -21,7 +21,7 @@ from benchmarks import spark_lines
 from benchmarks.brokers import MirrorMQ
 from benchmarks.lines import perf
 from mirrormq.ranges import range_protocol
-from mirrormq.ranges.spans import Span, unpack
+from mirrormq.sequences.spans import Span, unpack
 from mirrormq.spark.client.node_address import parse_uris
 from mirrormq.spark.client.node_selection import Nodes
 from mirrormq.spark.client.range_client import RangeClient
@@ -102,4 +102,4 @@ def read_until_stopped(uri: str, queue: str, span: Span) -> None:
 
 
 if __name__ == "__main__":
-    read_until_stopped(sys.argv[1], sys.argv[2], (int(sys.argv[3]), int(sys.argv[4])))
+    read_until_stopped(sys.argv[1], sys.argv[2], Span(int(sys.argv[3]), int(sys.argv[4])))

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pika
 
 from mirrormq.spark.client.node_address import parse_uris
 from mirrormq.spark.client.node_selection import Nodes
-from mirrormq.spark.client.spark_connection import FRAME_MAX_BYTES
+from mirrormq.spark.client.spark_connection import CHANNEL
 from mirrormq.spark.client.spark_publisher import SparkPublisher
-from mirrormq.spark.data_source_options import sink_options
-from mirrormq.spark.sink.row_encoder import RowEncoder
 from mirrormq.spark.source.row_schema import COLUMNS, PROPERTIES
+from mirrormq.wire.content import build_frames, method_frame
+from mirrormq.wire.fields import table_of
+from mirrormq.wire.frames import FRAME_MAX_BYTES
+from mirrormq.wire.methods import encode_basic_publish
+from mirrormq.wire.properties import BasicProperties, encode_properties
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, Row, SparkSession
 
 BODY_BYTES = 100
@@ -27,20 +30,54 @@ PREFETCH = 1000
 """Prefetch of the loop with pika, as a user would choose it."""
 
 
-def fill(uri: str, queue: str, messages: int) -> None:
-    """Declare a durable queue and publish persistent messages to it."""
-    import pyarrow as pa
+class MessageKind(NamedTuple):
+    """Kind of messages to publish."""
 
+    name: str
+    properties: Callable[[int], BasicProperties]
+    """Returns the properties of the message with this number."""
+
+
+def _own_properties(number: int) -> BasicProperties:
+    headers = table_of({"tenant": "t1", "attempt": number % 3, "trace_id": uuid.uuid4().hex})
+    return BasicProperties(
+        content_type="application/json", headers=headers, delivery_mode=2, message_id=str(uuid.uuid4())
+    )
+
+
+def _celery_properties(number: int) -> BasicProperties:
+    """Return the properties of a task of Celery 5, protocol 2."""
+    task_id = str(uuid.uuid4())
+    headers = table_of(
+        {
+            "lang": "py", "task": "shop.add", "id": task_id, "shadow": None, "eta": None, "expires": None,
+            "group": None, "group_index": None, "retries": 0, "timelimit": [None, None], "root_id": task_id,
+            "parent_id": None, "argsrepr": f"({number}, 2)", "kwargsrepr": "{}", "origin": "gen41@host",
+            "ignore_result": False, "stamped_headers": None, "stamps": {},
+        }
+    )  # fmt: skip
+    return BasicProperties(
+        content_type="application/json", content_encoding="utf-8", headers=headers, delivery_mode=2,
+        priority=0, correlation_id=task_id, reply_to=str(uuid.uuid4()),
+    )  # fmt: skip
+
+
+IDENTICAL = MessageKind("identical", lambda number: BasicProperties(delivery_mode=2))
+OWN = MessageKind("own message ids and headers", _own_properties)
+CELERY = MessageKind("Celery's", _celery_properties)
+KINDS = (IDENTICAL, OWN, CELERY)
+
+
+def fill(uri: str, queue: str, messages: int, kind: MessageKind = IDENTICAL) -> None:
+    """Declare a durable queue and publish persistent messages to it."""
     connection = pika.BlockingConnection(pika.URLParameters(uri))
     connection.channel().queue_declare(queue, durable=True)
     connection.close()
-    options = sink_options({"uri": uri, "routingKey": queue, "broker": "rabbitmq"})
-    rows = RowEncoder(options, None, 1, FRAME_MAX_BYTES)
-    batch: pa.RecordBatch = pa.RecordBatch.from_pydict({"body": [b"x" * BODY_BYTES] * 10_000})
+    publish, body = method_frame(CHANNEL, encode_basic_publish("", queue, True)), b"x" * BODY_BYTES
     with SparkPublisher(Nodes(parse_uris(uri))) as publisher:
-        for _ in range(messages // batch.num_rows):
-            for message in rows.messages(batch):
-                publisher.publish(message)
+        for number in range(messages):
+            properties = encode_properties(kind.properties(number))
+            publisher.publish(publish + build_frames(CHANNEL, properties, body, FRAME_MAX_BYTES))
 
 
 def ours_to_parquet(spark: SparkSession, uri: str, queue: str, directory: Path) -> float:

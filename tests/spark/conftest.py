@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from mirrormq.spark.spark_session import SHORT_WORK, start_session
+from mirrormq.spark import start_session
+from mirrormq.spark.spark_session import SHORT_WORK
 from tests.brokers.mirrormq import MirrorMQ
 
 

@@ -48,7 +48,7 @@ RULES: dict[str, Callable[[list[Event]], list[Event]]] = {
     "nodes are told apart": _every(lambda e: e._replace(node="one") if e.node else e),
     "an acknowledgement counts": _every(lambda e: None if e.kind == "acknowledged" else e),
 }
-"""What would be true of a history if a rule did not exist: the same history without what it is about."""
+"""Histories as they would be without a rule: the rule's subject is removed."""
 
 
 @pytest.mark.parametrize("rule", RULES)

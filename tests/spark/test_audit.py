@@ -59,8 +59,8 @@ def test_one_planted_fault_is_found_and_fails(command: CliRunner, tmp_path: Path
     assert result.exit_code == 1, result.output
     found = json.loads(result.stdout)
     assert not found["passed"]
-    told = {problem["name"]: problem["count"] for problem in found["problems"] if problem["serious"]}
-    assert told == {fault: 1}, "this fault, and no other"
+    reported = {problem["name"]: problem["count"] for problem in found["problems"] if problem["serious"]}
+    assert reported == {fault: 1}, "this fault, and no other"
 
 
 def test_all_planted_faults_together_are_told_apart(spark: SparkSession, tmp_path: Path) -> None:

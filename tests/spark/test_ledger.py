@@ -30,30 +30,30 @@ def tick(place: int, second: int, *said: object, leased: tuple[str, ...] = ()) -
     return AuditTick(place, second * 1000, second * 1000, queues, leased)
 
 
-def told(ledger: DeliveryLedger, *ticks: AuditTick) -> list[TickVerdict]:
+def reported(ledger: DeliveryLedger, *ticks: AuditTick) -> list[TickVerdict]:
     return [verdict for each in ticks for verdict in ledger.advance(each)]
 
 
 def test_what_left_is_judged_a_grace_after_it_was_seen_to_have_left() -> None:
     ledger = DeliveryLedger(GRACE_MS)
     # At second 12 the queue's next number is 50; what was traced until second 10 (place 100) is below it.
-    assert told(ledger, tick(100, 10), tick(110, 11), tick(120, 12, 30, 50, 7, "a")) == []
-    assert told(ledger, tick(130, 13, 49, 60, 7, "a")) == [], "number 49 is still there"
-    assert told(ledger, tick(140, 14, 50, 60, 7, "a"), tick(150, 15, 50, 60, 7, "a")) == []
-    assert told(ledger, tick(160, 16, 50, 60, 7, "a")) == [TickVerdict("q", 100, JUDGED)]
-    assert told(ledger, tick(170, 17, 50, 60, 7, "a")) == [], "once"
+    assert reported(ledger, tick(100, 10), tick(110, 11), tick(120, 12, 30, 50, 7, "a")) == []
+    assert reported(ledger, tick(130, 13, 49, 60, 7, "a")) == [], "number 49 is still there"
+    assert reported(ledger, tick(140, 14, 50, 60, 7, "a"), tick(150, 15, 50, 60, 7, "a")) == []
+    assert reported(ledger, tick(160, 16, 50, 60, 7, "a")) == [TickVerdict("q", 100, JUDGED)]
+    assert reported(ledger, tick(170, 17, 50, 60, 7, "a")) == [], "once"
 
 
 def test_a_queue_that_is_deleted_takes_its_messages_along() -> None:
     ledger = DeliveryLedger(GRACE_MS)
     ticks = [tick(100, 10), tick(120, 12, 30, 50, 7, "a"), tick(130, 13, None), tick(150, 15)]
-    assert told(ledger, *ticks) == [TickVerdict("q", 100, GONE)]
+    assert reported(ledger, *ticks) == [TickVerdict("q", 100, GONE)]
 
 
 def test_a_queue_that_was_declared_again_is_another_one() -> None:
     ledger = DeliveryLedger(GRACE_MS)
     ticks = [tick(100, 10), tick(120, 12, 30, 50, 7, "a"), tick(130, 13, 80, 80, 8, "a"), tick(150, 15)]
-    assert told(ledger, *ticks) == [TickVerdict("q", 100, GONE)]
+    assert reported(ledger, *ticks) == [TickVerdict("q", 100, GONE)]
 
 
 def test_a_queue_under_a_lease_is_not_judged() -> None:
@@ -64,7 +64,7 @@ def test_a_queue_under_a_lease_is_not_judged() -> None:
         tick(130, 13, 5, 5, 7, "a"),
         tick(150, 15),
     ]
-    assert told(ledger, *ticks) == [TickVerdict("q", 100, LEASED)]
+    assert reported(ledger, *ticks) == [TickVerdict("q", 100, LEASED)]
 
 
 def test_missing_traces_are_noticed() -> None:
@@ -106,7 +106,7 @@ def test_places_that_are_waited_for_are_thinned_out() -> None:
 
 def test_a_change_of_master_is_counted_and_all_of_it_can_be_written_down() -> None:
     ledger = DeliveryLedger(GRACE_MS)
-    told(ledger, tick(100, 10, 0, 1, 7, "a"), tick(110, 11, 0, 1, 7, "b"), tick(120, 12, 0, 1, 7, "b"))
+    reported(ledger, tick(100, 10, 0, 1, 7, "a"), tick(110, 11, 0, 1, 7, "b"), tick(120, 12, 0, 1, 7, "b"))
     assert ledger.queues["q"].failovers == 1
     assert DeliveryLedger.of(json.loads(json.dumps(ledger.as_dict()))).as_dict() == ledger.as_dict()
 

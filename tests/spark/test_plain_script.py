@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,15 +13,7 @@ import pytest
 
 QUEUE = "plain.script"
 
-PLAIN = """
-from pyspark.sql import SparkSession
-from mirrormq.spark import register
-
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-register(spark)
-frame = spark.read.format("mirrormq").options(uri={uri!r}, queue={queue!r}).load()
-print("rows", frame.count())
-"""
+MANUAL = Path(__file__).parents[2] / "docs" / "spark.md"
 
 SQL = """
 from pyspark.sql import SparkSession
@@ -51,9 +44,9 @@ def messages(uri: str) -> str:
     return uri
 
 
-def run(script: str, uri: str, directory: Path, **environment: str) -> list[str]:
+def run(script: str, directory: Path, **environment: str) -> list[str]:
     file = directory / "script.py"
-    file.write_text(script.format(uri=uri, queue=QUEUE))
+    file.write_text(script)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
     given = {**kept, "PATH": "/usr/bin:/bin", "SPARK_LOCAL_IP": "127.0.0.1", **environment}
     command = [sys.executable, str(file)]
@@ -65,11 +58,16 @@ def run(script: str, uri: str, directory: Path, **environment: str) -> list[str]
 
 
 @pytest.mark.timeout(240)
-def test_the_first_lines_of_the_manual_work_in_a_plain_script(messages: str, tmp_path: Path) -> None:
-    assert run(PLAIN, messages, tmp_path) == ["rows 7"]
+def test_the_first_snippets_of_the_manual_work_in_a_plain_script(messages: str, tmp_path: Path) -> None:
+    setup, consuming = re.findall(r"```python\n(.*?)```", MANUAL.read_text(), re.DOTALL)[:2]
+    here = re.sub(r'uri = ".*"', f"uri = {messages!r}", setup).replace('"orders"', repr(QUEUE))
+    assert messages in here and QUEUE in here
+    lines = [here, consuming, 'print("rows", spark.read.parquet("var/orders").count())']
+    assert run("\n".join(lines), tmp_path) == ["rows 7"]
 
 
 @pytest.mark.timeout(240)
 def test_spark_finds_the_format_by_itself_and_sql_knows_it(messages: str, tmp_path: Path) -> None:
-    found = run(SQL, messages, tmp_path, PYSPARK_PYTHON=sys.executable)
+    script = SQL.format(uri=messages, queue=QUEUE)
+    found = run(script, tmp_path, PYSPARK_PYTHON=sys.executable)
     assert found == ["rows 7", "refused True"]

@@ -14,7 +14,8 @@ import pika
 import pytest
 from pyspark.sql import SparkSession
 
-from mirrormq.spark.client.node_address import NodeAddress, parse_uris
+from mirrormq.client.amqp_uri import AmqpUri
+from mirrormq.spark.client.node_address import parse_uris
 from mirrormq.spark.jobs.archive import ArchiveOptions, archive
 from mirrormq.spark.jobs.reporter import END_TIMEOUT_S, JobReporter
 from mirrormq.spark.pipeline_errors import PipelineError
@@ -24,7 +25,7 @@ from tests.brokers.rabbitmq import RabbitMQ
 from tests.waiting import until
 
 
-def addresses(port: int) -> Sequence[NodeAddress]:
+def addresses(port: int) -> Sequence[AmqpUri]:
     return parse_uris(f"amqp://guest:guest@127.0.0.1:{port}/%2F")
 
 

@@ -26,7 +26,7 @@ from tests.spark.planted import Planted
 
 COMMAND = [sys.executable, "-m", "mirrormq.cli.main", "pipeline", "audit"]
 TOOLS = ("sh", "bash", "env", "dirname", "basename", "ps", "cat", "rm", "sed", "grep", "uname")
-"""What Spark's scripts call."""
+"""Programs that Spark's scripts call."""
 START_TIMEOUT_S = 150.0
 
 
@@ -55,10 +55,10 @@ def only_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("told", "version"), [("17.0.15", 17), ("21", 21), ("1.8.0_412", 8), ("11.0.2", 11), ("25-ea", 25)]
+    ("reported", "version"), [("17.0.15", 17), ("21", 21), ("1.8.0_412", 8), ("11.0.2", 11), ("25-ea", 25)]
 )
-def test_a_javas_version_is_read(tmp_path: Path, told: str, version: int) -> None:
-    assert java_version(java_of_version(tmp_path, told)) == version
+def test_a_javas_version_is_read(tmp_path: Path, reported: str, version: int) -> None:
+    assert java_version(java_of_version(tmp_path, reported)) == version
 
 
 def test_a_java_that_does_not_run_has_no_version(tmp_path: Path) -> None:

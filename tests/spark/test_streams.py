@@ -122,12 +122,12 @@ def test_a_job_says_whether_it_was_cancelled_because_its_query_was_stopped(
 ) -> None:
     context = spark.sparkContext
     context.setJobGroup("a query", "a batch of it")
-    told = ("a query",) if why is None else ("a query", why)
+    reported = ("a query",) if why is None else ("a query", why)
     ended = threading.Event()
 
     def cancel_once_it_runs() -> None:
         while not ended.wait(0.1):
-            context._jsc.sc().cancelJobGroup(*told)
+            context._jsc.sc().cancelJobGroup(*reported)
 
     canceller = threading.Thread(target=cancel_once_it_runs)
     canceller.start()

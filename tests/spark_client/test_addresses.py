@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.spark.client.node_address import NodeTls, parse_uri, parse_uris, preferring
+from mirrormq.client.amqp_uri import ClientTls
+from mirrormq.spark.client.node_address import parse_uri, parse_uris, preferring
+from mirrormq.spark.data_source_options import source_options
 
 
 def test_what_a_uri_leaves_out() -> None:
     address = parse_uri("amqp://")
     assert (address.host, address.port, address.vhost) == ("127.0.0.1", 5672, "/")
-    assert (address.user, address.password, address.tls) == ("guest", "guest", None)
+    assert (address.login, address.tls) == (("guest", "guest"), None)
 
 
 def test_what_a_uri_says() -> None:
     address = parse_uri("amqps://us%40er:p%2Fw@[::1]:1234/a%2Fb")
     assert (address.host, address.port, address.vhost) == ("::1", 1234, "a/b")
-    assert (address.user, address.password, address.tls) == ("us@er", "p/w", NodeTls())
+    assert (address.login, address.tls) == (("us@er", "p/w"), ClientTls())
     assert address.where == "[::1]:1234"
 
 
@@ -48,3 +50,13 @@ def test_an_address_hides_its_credentials() -> None:
     shown = repr(parse_uri("amqp://mallory:secret@h"))
     assert "secret" not in shown
     assert "mallory" not in shown
+
+
+def test_tls_parameters_of_a_uri_apply_unless_options_replace_them() -> None:
+    uri = "amqps://h?cacertfile=/ca.pem&verify=verify_none"
+    (of_uri,) = source_options({"uri": uri, "queue": "q"}, streaming=True).addresses
+    assert of_uri.tls == ClientTls(ca_file="/ca.pem", verify=False)
+    (of_options,) = source_options(
+        {"uri": uri, "queue": "q", "tlsCaFile": "/b.pem"}, streaming=True
+    ).addresses
+    assert of_options.tls == ClientTls(ca_file="/b.pem")

@@ -5,19 +5,15 @@ from __future__ import annotations
 import datetime
 import subprocess
 import sys
-from array import array
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from mirrormq.ranges.batch_builder import BatchBuilder
 from mirrormq.ranges.range_batch import BatchEnvelope, RangeBatch
-from mirrormq.ranges.spans import count_of
+from mirrormq.sequences.spans import Span, count_of
 from mirrormq.spark.client.range_reader import pieces
-from mirrormq.spark.source.arrays import RepeatedColumn
 from mirrormq.spark.source.arrow import ArrowColumns
 from mirrormq.spark.source.plan import PartitionPart, partitions, shares
 from mirrormq.spark.source.row_schema import columns
@@ -41,31 +37,6 @@ def table(
     made.validate(full=True)
     found: list[dict[str, object]] = pa.Table.from_batches([made]).to_pylist(maps_as_pydicts="strict")
     return found
-
-
-KINDS = to_arrow_schema(columns(True), timezone="UTC")
-
-
-def values_of(kind: pa.DataType) -> st.SearchStrategy[object]:
-    """Strategy for the values of a column of this kind."""
-    if pa.types.is_struct(kind):
-        return st.fixed_dictionaries({field.name: values_of(field.type) for field in kind})
-    if pa.types.is_map(kind):
-        return st.none() | st.lists(st.tuples(st.text(max_size=3), st.none() | st.text(max_size=3)))
-    if pa.types.is_string(kind):
-        return st.none() | st.text(max_size=5)
-    return st.none() | st.integers(0, 255)
-
-
-@given(st.data())
-def test_arrays_of_buffers_are_those_that_arrow_makes(data: st.DataObject) -> None:
-    name = data.draw(st.sampled_from(["queue", "timestamp", "headers", "properties"]))
-    kind = KINDS.field(name).type
-    values = data.draw(st.lists(values_of(kind), min_size=1, max_size=4))
-    groups = data.draw(st.lists(st.integers(0, len(values) - 1), max_size=9))
-    made = RepeatedColumn(memoryview(array("I", groups).tobytes())).column(values, kind)
-    made.validate(full=True)
-    assert made.equals(pa.array([values[group] for group in groups], kind))
 
 
 def test_a_task_needs_no_pandas() -> None:
@@ -145,16 +116,18 @@ def test_a_time_stamp_that_is_no_time_is_left_out() -> None:
 
 
 def test_a_batch_is_cut_into_partitions() -> None:
-    part = PartitionPart("q", ((0, 10), (50, 5)), 1500, True)
+    part = PartitionPart("q", (Span(0, 10), Span(50, 5)), 1500, True)
     assert [each.part for each in partitions([part], 1)] == [part]  # type: ignore[attr-defined]
     cut = [each.part for each in partitions([part], 4)]  # type: ignore[attr-defined]
     assert [each.spans for each in cut] == [
         ((0, 3),), ((3, 4),), ((7, 3), (50, 1)), ((51, 4),),
     ]  # fmt: skip
     assert sum(each.bytes for each in cut) == 1500
-    large = partitions([PartitionPart("q", ((0, 1_000_000),), 0, True), PartitionPart("r", (), 0, True)], 1)
+    large = partitions(
+        [PartitionPart("q", (Span(0, 1_000_000),), 0, True), PartitionPart("r", (), 0, True)], 1
+    )
     assert [each.part.messages for each in large] == [250_000] * 4  # type: ignore[attr-defined]
-    assert len(partitions([PartitionPart("q", ((0, 2),), 0, True)], 10)) == 2
+    assert len(partitions([PartitionPart("q", (Span(0, 2),), 0, True)], 10)) == 2
 
 
 @pytest.mark.parametrize(
@@ -166,7 +139,7 @@ def test_a_limit_is_divided(wanted: list[int], limit: int, given: list[int]) -> 
 
 
 def test_a_read_is_asked_for_in_pieces() -> None:
-    spans = [(0, 5), (10, 1), (20, 4)]
+    spans = [Span(0, 5), Span(10, 1), Span(20, 4)]
     cut = list(pieces(spans, 4))
     assert [(piece.from_, piece.to) for piece in cut] == [(0, 4), (4, 22), (22, 24)]
     assert [bool(piece.spans) for piece in cut] == [False, True, False]

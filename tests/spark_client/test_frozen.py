@@ -9,10 +9,11 @@ from collections.abc import Iterator
 import pika
 import pytest
 
+from mirrormq.client.amqp_uri import AmqpUri
 from mirrormq.ranges import range_protocol
 from mirrormq.spark.client import node_selection
 from mirrormq.spark.client.client_errors import ConnectionLost
-from mirrormq.spark.client.node_address import NodeAddress, parse_uri, parse_uris
+from mirrormq.spark.client.node_address import parse_uri, parse_uris
 from mirrormq.spark.client.node_selection import Nodes, Timeouts, is_suspect, trusted_first
 from mirrormq.spark.client.range_client import RangeClient
 from mirrormq.spark.client.spark_publisher import SparkPublisher
@@ -30,13 +31,13 @@ def no_suspects(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def silent() -> Iterator[NodeAddress]:
+def silent() -> Iterator[AmqpUri]:
     """A port whose kernel takes connections for a process that does nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield parse_uri(f"amqp://127.0.0.1:{server.getsockname()[1]}")
 
 
-def test_a_silent_node_costs_half_a_second_once(silent: NodeAddress, mirrormq: MirrorMQ) -> None:
+def test_a_silent_node_costs_half_a_second_once(silent: AmqpUri, mirrormq: MirrorMQ) -> None:
     healthy = parse_uri(f"amqp://127.0.0.1:{mirrormq.amqp_port}")
     both = Nodes((silent, healthy))
     began_s = time.monotonic()
@@ -49,7 +50,7 @@ def test_a_silent_node_costs_half_a_second_once(silent: NodeAddress, mirrormq: M
     assert time.monotonic() - began_s < node_selection.STAGGER_S, "it is remembered"
 
 
-def test_the_handshake_has_a_limit_of_its_own(silent: NodeAddress) -> None:
+def test_the_handshake_has_a_limit_of_its_own(silent: AmqpUri) -> None:
     began_s = time.monotonic()
     with pytest.raises(ConnectionLost, match="did not answer in time"):
         Nodes((silent,), patience_s=0, timeouts=Timeouts(handshake_s=0.3)).connect()

@@ -9,6 +9,7 @@ import pika
 import pytest
 
 from mirrormq.ranges import range_protocol
+from mirrormq.sequences.spans import Span
 from mirrormq.spark.client.client_errors import RequestRefused
 from mirrormq.spark.client.node_address import parse_uris
 from mirrormq.spark.client.node_selection import Nodes
@@ -87,7 +88,7 @@ def test_a_read_goes_on_at_another_node(cluster: Cluster) -> None:
     nodes = Nodes(parse_uris(",".join((cluster.uri(1), cluster.uri(0)))))
     with RangeClient(nodes) as range_client:
         extent = range_protocol.read_extent(range_client.ask(range_protocol.extent(QUEUE)).headers)
-        spans = [(extent.first, MESSAGES)]
+        spans = [Span(extent.first, MESSAGES)]
         bodies: list[bytes] = []
         for number, batch in enumerate(read(range_client, QUEUE, spans, 200.0)):
             bodies += [row.body for row in batch]

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mirrormq.spark.spark_session import start_session
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["register", "start_session"]
 
 
 def register(spark: SparkSession) -> None:

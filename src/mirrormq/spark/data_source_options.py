@@ -7,10 +7,11 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mirrormq.spark.client.node_address import NodeAddress, NodeTls, parse_uris
+from mirrormq.client.amqp_uri import AmqpUri, ClientTls
+from mirrormq.spark.client.node_address import parse_uris
 from mirrormq.spark.client.node_selection import Timeouts
 
 
@@ -18,9 +19,9 @@ class OptionError(ValueError):
     """Invalid option; the text names it and a valid value."""
 
 
+TLS = ("tlsCaFile", "tlsCertificateFile", "tlsKeyFile", "tlsVerify", "tlsServerName")
 CONNECTION = (
-    "uri", "vhost", "user", "password", "passwordFile", "passwordEnv", "broker",
-    "tlsCaFile", "tlsCertificateFile", "tlsKeyFile", "tlsVerify", "tlsServerName",
+    "uri", "vhost", "user", "password", "passwordFile", "passwordEnv", "broker", *TLS,
     "handshakeTimeoutMs", "requestTimeoutMs",
 )  # fmt: skip
 SOURCE = (
@@ -114,25 +115,33 @@ class OptionReader:
         )
 
 
-def read_addresses(reader: OptionReader) -> tuple[NodeAddress, ...]:
+def read_addresses(reader: OptionReader) -> tuple[AmqpUri, ...]:
     """Read the nodes with their credentials."""
     uri = reader.text("uri")
     if not uri:
         raise OptionError(
             'option uri is missing: set it, for example to "amqp://guest:guest@127.0.0.1:5672/%2F"'
         )
-    tls = NodeTls(
-        reader.text("tlsCaFile"), reader.text("tlsCertificateFile"), reader.text("tlsKeyFile"),
-        reader.flag("tlsVerify", True), reader.text("tlsServerName"),
-    )  # fmt: skip
     try:
-        addresses = parse_uris(uri, reader.text("vhost"), tls)
+        addresses = parse_uris(uri, reader.text("vhost"), _tls(reader))
     except ValueError as error:
         raise OptionError(f"option uri cannot be used: {error}") from None
     user, password = reader.text("user"), _password(reader)
     return tuple(
-        NodeAddress(each.host, each.port, each.vhost, user or each.user, password or each.password, each.tls)
-        for each in addresses
+        replace(each, user=user or each.user, password=password or each.password) for each in addresses
+    )
+
+
+def _tls(reader: OptionReader) -> ClientTls | None:
+    """Return the TLS options; None if none is set: the parameters of each URI apply."""
+    if not any(reader.text(name) for name in TLS):
+        return None
+    return ClientTls(
+        ca_file=reader.text("tlsCaFile"),
+        certificate_file=reader.text("tlsCertificateFile"),
+        key_file=reader.text("tlsKeyFile"),
+        verify=reader.flag("tlsVerify", True),
+        server_name=reader.text("tlsServerName"),
     )
 
 
@@ -172,7 +181,7 @@ def _password(reader: OptionReader) -> str | None:
 class SourceOptions:
     """Options of the source."""
 
-    addresses: tuple[NodeAddress, ...]
+    addresses: tuple[AmqpUri, ...]
     timeouts: Timeouts
     broker: str
     queues: tuple[str, ...]
@@ -287,7 +296,7 @@ follow."""
 class SinkOptions:
     """Options of the sink."""
 
-    addresses: tuple[NodeAddress, ...]
+    addresses: tuple[AmqpUri, ...]
     timeouts: Timeouts
     broker: str
     exchange: str | None

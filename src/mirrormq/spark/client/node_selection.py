@@ -14,8 +14,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mirrormq.client.amqp_uri import AmqpUri
 from mirrormq.spark.client.client_errors import BrokerError, ConnectionLost
-from mirrormq.spark.client.node_address import NodeAddress
 from mirrormq.spark.client.spark_connection import CONNECT_TIMEOUT_S, SparkConnection
 
 PATIENCE_S = 60.0
@@ -55,17 +55,17 @@ class Timeouts:
         return self.request_s / 5
 
 
-def suspect(address: NodeAddress) -> None:
+def suspect(address: AmqpUri) -> None:
     """Mark a node as failed."""
     _suspects[address.host, address.port] = time.monotonic() + SUSPECT_S
 
 
-def is_suspect(address: NodeAddress) -> bool:
+def is_suspect(address: AmqpUri) -> bool:
     """Whether the node has failed within the last `SUSPECT_S`."""
     return _suspects.get((address.host, address.port), 0.0) > time.monotonic()
 
 
-def trusted_first(addresses: Sequence[NodeAddress]) -> list[NodeAddress]:
+def trusted_first(addresses: Sequence[AmqpUri]) -> list[AmqpUri]:
     """Sort the nodes: suspects last, the most recently failed at the end."""
     now_s = time.monotonic()
     return sorted(addresses, key=lambda each: max(0.0, _suspects.get((each.host, each.port), 0.0) - now_s))
@@ -76,7 +76,7 @@ class Nodes:
 
     def __init__(
         self,
-        addresses: Sequence[NodeAddress],
+        addresses: Sequence[AmqpUri],
         patience_s: float = PATIENCE_S,
         timeouts: Timeouts | None = None,
     ) -> None:
@@ -89,9 +89,7 @@ class Nodes:
         """Addresses of all nodes, for messages."""
         return ", ".join(address.where for address in self.addresses)
 
-    def connect(
-        self, deadline_s: float | None = None, avoiding: NodeAddress | None = None
-    ) -> SparkConnection:
+    def connect(self, deadline_s: float | None = None, avoiding: AmqpUri | None = None) -> SparkConnection:
         """Connect to the first node that replies, until `deadline_s` (of time.monotonic).
 
         Each node is tried once even after the deadline. A refusal, of a password for example, is final.
@@ -110,7 +108,7 @@ class Nodes:
             raise last
         raise ConnectionLost(f"no broker answers at any of {self.where}; the last error is: {last}")
 
-    def answers(self, address: NodeAddress) -> bool:
+    def answers(self, address: AmqpUri) -> bool:
         """Whether a silent node completes a handshake."""
         try:
             with SparkConnection(address, self.timeouts.request_s, min(self.timeouts.handshake_s, PROBE_S)):
@@ -123,14 +121,14 @@ class Nodes:
 class _Race:
     """Handshakes with several nodes, each started when the one before fails or is silent."""
 
-    def __init__(self, addresses: Sequence[NodeAddress], timeouts: Timeouts) -> None:
+    def __init__(self, addresses: Sequence[AmqpUri], timeouts: Timeouts) -> None:
         self._left = list(addresses)
         self._timeouts = timeouts
         self._lock = threading.Lock()
         self._over = False
-        self._silent: list[NodeAddress] = []
+        self._silent: list[AmqpUri] = []
         """Nodes whose handshake was started and has neither completed nor failed."""
-        self._done: queue.SimpleQueue[tuple[NodeAddress, SparkConnection | BrokerError]] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[tuple[AmqpUri, SparkConnection | BrokerError]] = queue.SimpleQueue()
 
     def run(self) -> SparkConnection:
         try:
@@ -165,11 +163,11 @@ class _Race:
             last = found
         raise last
 
-    def _begin(self, address: NodeAddress) -> None:
+    def _begin(self, address: AmqpUri) -> None:
         self._silent.append(address)
         threading.Thread(target=self._try, args=(address,), daemon=True).start()
 
-    def _try(self, address: NodeAddress) -> None:
+    def _try(self, address: AmqpUri) -> None:
         try:
             connection = SparkConnection(address, self._timeouts.request_s, self._timeouts.handshake_s)
         except BrokerError as error:

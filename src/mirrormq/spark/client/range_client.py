@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from mirrormq.client.amqp_uri import AmqpUri
+from mirrormq.client.client_events import Delivery, Returned
 from mirrormq.ranges.error_reasons import TRY_AGAIN
 from mirrormq.ranges.range_protocol import OK, REPLY_QUEUE, ROUTING_KEY
 from mirrormq.spark.client.client_errors import ConnectionLost, RequestRefused
-from mirrormq.spark.client.node_address import NodeAddress
 from mirrormq.spark.client.node_selection import PAUSE_S, Nodes, suspect
 from mirrormq.spark.client.spark_connection import CHANNEL, SparkConnection
 from mirrormq.wire import methods
@@ -143,11 +144,11 @@ class RangeClient:
         )
         connection.send(PUBLISH + build_frames(CHANNEL, properties, request.body, connection.frame_max))
 
-    def _open(self, deadline_s: float, avoiding: NodeAddress | None = None) -> SparkConnection:
+    def _open(self, deadline_s: float, avoiding: AmqpUri | None = None) -> SparkConnection:
         connection = self._nodes.connect(deadline_s, avoiding)
         try:
             consume = methods.encode_basic_consume(REPLY_QUEUE, no_ack=True)
-            connection.call(consume, methods.BASIC_CONSUME_OK)
+            connection.call(consume)
         except BaseException:
             connection.drop()
             raise
@@ -168,14 +169,14 @@ class RangeClient:
         try:
             while request.number not in self._arrived:
                 quiet_s = timeouts.hedge_s if other is None else POLL_S
-                if connection.comes_within(quiet_s):
+                if connection.receives_within(quiet_s):
                     self._receive(connection)
                     continue
                 if time.monotonic() >= give_up_s:
                     raise ConnectionLost(f"{connection.address.where} did not answer in time")
                 if other is None and len(self._nodes.addresses) > 1:
                     other = self._ask_another(request, connection)
-                elif other is not None and other.comes_within(POLL_S):
+                elif other is not None and other.receives_within(POLL_S):
                     self._receive(other)
                     if request.number in self._arrived:
                         suspect(connection.address)
@@ -200,18 +201,20 @@ class RangeClient:
             return None
 
     def _receive(self, connection: SparkConnection) -> None:
-        """Receive one method from a node; keep it if it is the reply to an open request."""
-        received = connection.receive()
-        if received.method == methods.BASIC_RETURN:
-            where = connection.address.where
-            raise RequestRefused(NO_ROUTE, f"{where} knows no range reads: is it a MirrorMQ of this version?")
-        if received.method != methods.BASIC_DELIVER:
-            return
-        properties = decode_properties(received.properties, 0)
-        number = int(properties.correlation_id or 0)
-        if number in self._open_numbers:
-            answer = RangeAnswer(plain(properties.headers or {}), received.body)
-            self._arrived[number] = (properties.type_, answer)
+        """Process input of a node; keep the replies to open requests."""
+        for event in connection.events():
+            if isinstance(event, Returned):
+                where = connection.address.where
+                raise RequestRefused(
+                    NO_ROUTE, f"{where} knows no range reads: is it a MirrorMQ of this version?"
+                )
+            if not isinstance(event, Delivery):
+                continue
+            properties = decode_properties(event.properties, 0)
+            number = int(properties.correlation_id or 0)
+            if number in self._open_numbers:
+                answer = RangeAnswer(plain(properties.headers or {}), event.body)
+                self._arrived[number] = (properties.type_, answer)
 
 
 def _may_change(refused: RequestRefused) -> bool:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from mirrormq.ranges import range_protocol
 from mirrormq.ranges.range_batch import RangeBatch
 from mirrormq.ranges.range_limits import READ_BYTES_MAX, READ_ROWS_MAX
-from mirrormq.ranges.spans import Span, pack
+from mirrormq.sequences.spans import Span, pack
 from mirrormq.spark.client.range_client import OutstandingRequest, RangeClient
 
 QUESTIONS_UNDER_WAY = 3
@@ -33,7 +33,7 @@ def pieces(spans: Sequence[Span], rows: int) -> Iterator[RangePiece]:
     for first, count in spans:
         while count:
             size = min(count, rows - held)
-            part.append((first, size))
+            part.append(Span(first, size))
             first, count, held = first + size, count - size, held + size
             if held == rows:
                 yield _piece(part)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import NamedTuple
 
+from mirrormq.client.client_events import ConsumerCancelled, Delivery, Event
 from mirrormq.spark.client.client_errors import RequestRefused
 from mirrormq.spark.client.node_selection import Nodes
 from mirrormq.spark.client.spark_connection import CHANNEL, SparkConnection
@@ -33,11 +35,13 @@ class SparkConsumer:
     def __init__(self, nodes: Nodes, queues: list[str], prefetch: int) -> None:
         self._connection: SparkConnection = nodes.connect()
         self._prefetch = min(prefetch, PREFETCH_MAX)
+        self._received: deque[Event] = deque()
+        """Events that `take` has not used yet; the prefetch limits them."""
         connection = self._connection
         try:
             # One limit for all consumers of the channel.
             qos = methods.encode_basic_qos(0, self._prefetch, True)
-            connection.call(qos, methods.BASIC_QOS_OK)
+            connection.call(qos)
             self._queues = {}
             for number, queue in enumerate(queues):
                 tag = f"spark-{number}"
@@ -55,20 +59,22 @@ class SparkConsumer:
         taken: list[SparkDelivery] = []
         size = 0
         while len(taken) < messages_max and size < bytes_max:
-            if not self._connection.comes_within(wait_s if taken else first_wait_s):
-                break
-            received = self._connection.receive()
-            if received.method == methods.BASIC_CANCEL:
-                tag = methods.decode_basic_cancel(received.payload).consumer_tag
-                raise RequestRefused(404, f"queue '{self._queues.get(tag, tag)}' was deleted")
-            if received.method != methods.BASIC_DELIVER:
+            if not self._received:
+                if not self._connection.receives_within(wait_s if taken else first_wait_s):
+                    break
+                self._received.extend(self._connection.events())
                 continue
-            deliver = methods.decode_basic_deliver(received.payload)
-            size += len(received.body)
+            event = self._received.popleft()
+            if isinstance(event, ConsumerCancelled):
+                tag = event.consumer_tag
+                raise RequestRefused(404, f"queue '{self._queues.get(tag, tag)}' was deleted")
+            if not isinstance(event, Delivery):
+                continue
+            size += len(event.body)
             taken.append(
                 SparkDelivery(
-                    deliver.delivery_tag, self._queues[deliver.consumer_tag], deliver.exchange,
-                    deliver.routing_key, deliver.redelivered, received.properties, received.body,
+                    event.delivery_tag, self._queues[event.consumer_tag], event.exchange,
+                    event.routing_key, event.redelivered, event.properties, event.body,
                 )
             )  # fmt: skip
         return taken

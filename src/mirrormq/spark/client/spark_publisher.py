@@ -12,9 +12,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from mirrormq.client.client_events import Confirm, Event, Returned
 from mirrormq.spark.client.client_errors import BrokerError, ConnectionLost, RequestRefused
 from mirrormq.spark.client.node_selection import Nodes, suspect
-from mirrormq.spark.client.spark_connection import ReceivedFrame, SparkConnection
+from mirrormq.spark.client.spark_connection import SparkConnection
 from mirrormq.wire import methods
 
 RUN_BYTES = 256 * 1024
@@ -28,9 +29,9 @@ WINDOW_BYTES = 32 * 1024 * 1024
 """Unconfirmed bytes; at least one message may always be in flight."""
 
 
-OnReturn = Callable[[tuple[str, str], ReceivedFrame], bytes | None]
-"""Callback with exchange and routing key of an unroutable message, and the message. Returns a message to
-publish in its place, or None to fail the write."""
+OnReturn = Callable[[Returned], bytes | None]
+"""Callback with an unroutable message. Returns a message to publish in its place, or None to fail the
+write."""
 
 
 class NotRouted(BrokerError):
@@ -118,7 +119,7 @@ class SparkPublisher:
     def _open(self, deadline_s: float | None) -> SparkConnection:
         connection = self._nodes.connect(deadline_s)
         try:
-            connection.call(methods.encode_confirm_select(), methods.CONFIRM_SELECT_OK)
+            connection.call(methods.encode_confirm_select())
         except BaseException:
             connection.drop()
             raise
@@ -152,13 +153,14 @@ class SparkPublisher:
                 connection = self._connection
                 assert connection is not None
                 full = len(self._waiting) > messages_max or self._waiting_bytes > bytes_max > 0
-                if not full and not connection.comes_within(0.0):
-                    break
                 before = self.confirmed
-                if not connection.comes_within(self._nodes.timeouts.hedge_s):
+                if not connection.receives_within(self._nodes.timeouts.hedge_s if full else 0.0):
+                    if not full:
+                        break
                     self._check_alive(connection, deadline_s)
                     continue
-                self._on_method(connection.receive())
+                for event in connection.events():
+                    self._on_event(event)
                 # Progress resets the deadline: only a node that confirms nothing for the whole patience is
                 # given up.
                 if self.confirmed > before:
@@ -176,24 +178,21 @@ class SparkPublisher:
         if time.monotonic() >= deadline_s or not self._nodes.answers(connection.address):
             raise ConnectionLost(f"{connection.address.where} did not answer in time")
 
-    def _on_method(self, received: ReceivedFrame) -> None:
-        if received.method == methods.BASIC_ACK:
-            ack = methods.decode_basic_ack(received.payload)
-            self._confirm(ack.delivery_tag, ack.multiple)
-        elif received.method == methods.BASIC_NACK:
-            raise RequestRefused(0, "a queue did not take a message (basic.nack)")
-        elif received.method == methods.BASIC_RETURN and self._returned is None:
-            returned = methods.decode_basic_return(received.payload)
-            place = (returned.exchange, returned.routing_key)
-            instead = None if self._on_return is None else self._on_return(place, received)
+    def _on_event(self, event: Event) -> None:
+        if isinstance(event, Confirm):
+            if not event.accepted:
+                raise RequestRefused(0, "a queue did not take a message (basic.nack)")
+            self._confirm(event.delivery_tag, event.multiple)
+        elif isinstance(event, Returned) and self._returned is None:
+            instead = None if self._on_return is None else self._on_return(event)
             if instead is not None:
                 # Added to the next run: the confirm of the returned message is still outstanding.
                 self._run.append(instead)
                 self._run_bytes += len(instead)
                 return
             self._returned = (
-                f"a mandatory message reached no queue: nothing at exchange {returned.exchange!r} is bound"
-                f" for routing key {returned.routing_key!r} ({returned.reply_text})"
+                f"a mandatory message reached no queue: nothing at exchange {event.exchange!r} is bound"
+                f" for routing key {event.routing_key!r} ({event.text})"
             )
 
     def _confirm(self, tag: int, multiple: bool) -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mirrormq.spark.client.node_address import NodeAddress, parse_uris
+from mirrormq.client.amqp_uri import AmqpUri
+from mirrormq.spark.client.node_address import parse_uris
 from mirrormq.spark.jobs.reporter import DONE, JobReporter
 from mirrormq.spark.jobs.reporter import FAILED as NOT_PASSED
 from mirrormq.spark.pipeline_errors import PipelineError, sentence
@@ -131,7 +132,7 @@ def _judge(
         raise PipelineError(f"Spark cannot judge {options.history}: {sentence(error)}") from None
 
 
-def _check(options: AuditOptions) -> Sequence[NodeAddress]:
+def _check(options: AuditOptions) -> Sequence[AmqpUri]:
     """Refuse invalid options before Spark starts, which takes seconds."""
     if options.report is not None:
         directory = options.report.absolute().parent

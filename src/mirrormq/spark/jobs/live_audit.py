@@ -23,10 +23,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mirrormq.client.amqp_uri import AmqpUri
 from mirrormq.ranges import range_protocol
 from mirrormq.ranges.error_reasons import NO_QUEUE
 from mirrormq.spark.client.client_errors import RequestRefused
-from mirrormq.spark.client.node_address import NodeAddress, parse_uris
+from mirrormq.spark.client.node_address import parse_uris
 from mirrormq.spark.client.range_client import RangeClient
 from mirrormq.spark.jobs.archive import CHECKPOINT, interval
 from mirrormq.spark.jobs.audit_state import OPEN, AuditState, Finding
@@ -241,7 +242,7 @@ def live_audit(
 
 
 @contextmanager
-def _place(options: LiveAuditOptions, addresses: Sequence[NodeAddress]) -> Iterator[tuple[Path, str]]:
+def _place(options: LiveAuditOptions, addresses: Sequence[AmqpUri]) -> Iterator[tuple[Path, str]]:
     """Provide the state directory and the name of the trace queue; both are removed afterwards unless the
     option `state` is set."""
     if options.state is not None:
@@ -286,7 +287,7 @@ def seconds(text: str) -> float:
     return int(number) * UNIT_S[unit]
 
 
-def check(options: LiveAuditOptions) -> Sequence[NodeAddress]:
+def check(options: LiveAuditOptions) -> Sequence[AmqpUri]:
     """Refuse invalid options before Spark starts."""
     for text in (options.trigger, options.grace, options.duration or "1s"):
         interval(text)

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mirrormq.client.amqp_uri import AmqpUri
 from mirrormq.spark.client.client_errors import BrokerError, ConnectionLost
-from mirrormq.spark.client.node_address import NodeAddress
 from mirrormq.spark.client.node_selection import Nodes
 from mirrormq.spark.pipeline_errors import PipelineError
 
 
-def check_login(addresses: Sequence[NodeAddress]) -> None:
+def check_login(addresses: Sequence[AmqpUri]) -> None:
     """Log in once. Ignore a cluster that does not reply, because it may be starting: the job itself waits for
     it."""
     try:

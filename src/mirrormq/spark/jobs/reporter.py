@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 
+from mirrormq.client.amqp_uri import AmqpUri
 from mirrormq.ranges import range_protocol
 from mirrormq.spark.client.client_errors import BrokerError, ConnectionLost
-from mirrormq.spark.client.node_address import NodeAddress
 from mirrormq.spark.client.node_selection import Nodes, Timeouts
 from mirrormq.spark.client.range_client import RangeClient
 
@@ -55,7 +55,7 @@ class JobReport:
 class JobReporter:
     """Reporter as a context manager; it reports how the block ended."""
 
-    def __init__(self, addresses: Sequence[NodeAddress], kind: str, text: str) -> None:
+    def __init__(self, addresses: Sequence[AmqpUri], kind: str, text: str) -> None:
         self.job = f"{kind}-{uuid.uuid4().hex[:NAME_DIGITS]}"
         self._kind = kind
         self._addresses = addresses

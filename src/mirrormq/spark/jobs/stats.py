@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrormq.spark.client.node_address import NodeAddress, parse_uris
+from mirrormq.client.amqp_uri import AmqpUri
+from mirrormq.spark.client.node_address import parse_uris
 from mirrormq.spark.jobs.archive import CHECKPOINT, interval, write_batch
 from mirrormq.spark.jobs.batch_boundary import BatchBoundary
 from mirrormq.spark.jobs.login import check_login
@@ -173,7 +174,7 @@ def stats(spark: SparkSession, options: StatsOptions) -> int:
         return follow(stream.trigger(**when).start(), "stats", gate, reporter).rows
 
 
-def check(options: StatsOptions) -> Sequence[NodeAddress]:
+def check(options: StatsOptions) -> Sequence[AmqpUri]:
     """Refuse invalid options before Spark starts."""
     for text in (options.window, options.trigger):
         interval(text)

@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from mirrormq.client.amqp_uri import AmqpUri
 from mirrormq.spark.client.client_errors import BrokerError
-from mirrormq.spark.client.node_address import NodeAddress
 from mirrormq.spark.client.node_selection import Nodes, suspect
 from mirrormq.spark.client.range_client import RangeClient
 from mirrormq.spark.client.spark_connection import CHANNEL, SparkConnection
@@ -43,24 +43,24 @@ Note = Callable[[RangeClient], dict[str, Any]]
 """Function that returns further data of a tick."""
 
 
-def prepare(addresses: Sequence[NodeAddress], queue: str, exchanges: Sequence[str]) -> None:
+def prepare(addresses: Sequence[AmqpUri], queue: str, exchanges: Sequence[str]) -> None:
     """Declare the queue and bind it."""
     arguments = table_of({"x-max-length": QUEUE_MESSAGES_MAX, "x-overflow": "drop-head"})
     try:
         with Nodes(addresses).connect() as connection:
             declare = methods.encode_queue_declare(queue, durable=True, arguments=arguments)
-            connection.call(declare, methods.QUEUE_DECLARE_OK)
+            connection.call(declare)
             for exchange in exchanges:
-                connection.call(methods.encode_queue_bind(queue, exchange, "#"), methods.QUEUE_BIND_OK)
+                connection.call(methods.encode_queue_bind(queue, exchange, "#"))
     except BrokerError as error:
         raise PipelineError(f"the queue {queue} cannot be prepared: {error}") from None
 
 
-def delete(addresses: Sequence[NodeAddress], queue: str) -> None:
+def delete(addresses: Sequence[AmqpUri], queue: str) -> None:
     """Delete the queue; if no node replies it stays."""
     try:
         with Nodes(addresses, 0.0).connect() as connection:
-            connection.call(methods.encode_queue_delete(queue), methods.QUEUE_DELETE_OK)
+            connection.call(methods.encode_queue_delete(queue))
     except BrokerError:
         pass
 
@@ -69,7 +69,7 @@ class Ticker:
     """Publisher of ticks from a separate thread, for the duration of the `with` block."""
 
     def __init__(
-        self, addresses: Sequence[NodeAddress], queue: str, interval_s: float, note: Note | None = None
+        self, addresses: Sequence[AmqpUri], queue: str, interval_s: float, note: Note | None = None
     ) -> None:
         self._nodes = Nodes(addresses, 0.0)
         self._range_client = RangeClient(Nodes(addresses, 0.0))

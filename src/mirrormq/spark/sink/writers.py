@@ -17,13 +17,13 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from mirrormq.client.client_events import Returned
 from mirrormq.ranges import range_protocol
 from mirrormq.ranges.error_reasons import OLDER_BATCH
 from mirrormq.ranges.range_limits import PRODUCERS_PER_VHOST_MAX
 from mirrormq.spark.client.client_errors import RequestRefused
 from mirrormq.spark.client.node_selection import Nodes
 from mirrormq.spark.client.range_client import NO_ROUTE, RangeClient
-from mirrormq.spark.client.spark_connection import FRAME_MAX_BYTES, ReceivedFrame
 from mirrormq.spark.client.spark_publisher import SparkPublisher
 from mirrormq.spark.data_source_options import MIRRORMQ, OptionError, SinkOptions
 from mirrormq.spark.decode import REASON_HEADER
@@ -38,6 +38,7 @@ from mirrormq.spark.sink.row_encoder import (
 )
 from mirrormq.spark.sink.spool import Spool
 from mirrormq.wire.fields import Field
+from mirrormq.wire.frames import FRAME_MAX_BYTES
 from mirrormq.wire.properties import decode_properties
 
 if TYPE_CHECKING:
@@ -156,8 +157,8 @@ def _publish(
     rows = RowEncoder(options, producer, first_number, FRAME_MAX_BYTES)
     pace = PublishPace(options.rate, options.speed, options.speed_origin_s, options.speed_start_s)
 
-    def unroutable(place: tuple[str, str], returned: ReceivedFrame) -> bytes | None:
-        to = options.dead_letter_place
+    def unroutable(returned: Returned) -> bytes | None:
+        place, to = (returned.exchange, returned.routing_key), options.dead_letter_place
         if to is None:
             return None
         properties = decode_properties(returned.properties, 0)

@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
 from mirrormq.ranges.range_protocol import QueueExtent
+from mirrormq.sequences.spans import Span
 from mirrormq.spark.data_source_options import EARLIEST, LATEST, Offsets, OptionError, SourceOptions
 from mirrormq.spark.source.plan import PartitionPart, RangePartition, partitions
 from mirrormq.spark.source.queue_extents import QueueExtents
@@ -43,7 +44,7 @@ def part_of(queue: str, extent: QueueExtent | None, from_: int, to: int) -> Part
     count = max(0, to - from_)
     size = int(extent.mean_bytes * count) if extent is not None else 0
     return PartitionPart(
-        queue, ((from_, count),) if count else (), size, False, 0 if extent is None else extent.id
+        queue, (Span(from_, count),) if count else (), size, False, 0 if extent is None else extent.id
     )
 
 

@@ -51,7 +51,7 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from mirrormq.ranges import error_reasons, range_protocol
 from mirrormq.ranges.range_limits import LEASE_OWNER_MS, TAKE_MESSAGES_MAX
 from mirrormq.ranges.range_protocol import LeaseEntry, QueueExtent
-from mirrormq.ranges.spans import digest, pack, unpack
+from mirrormq.sequences.spans import digest, pack, unpack
 from mirrormq.spark.client.client_errors import RequestRefused
 from mirrormq.spark.client.node_selection import PAUSE_S
 from mirrormq.spark.client.range_client import RangeAnswer

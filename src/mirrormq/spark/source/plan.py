@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql.datasource import InputPartition
 
-from mirrormq.ranges.spans import Span, count_of
+from mirrormq.sequences.spans import Span, count_of
 
 PARTITION_MESSAGES = 250_000
 """Most messages of a task: a large batch gives every core work, and the failure of a task costs little.
@@ -87,9 +87,9 @@ def _runs(spans: Iterable[Span], sizes: Iterable[int]) -> Iterable[tuple[Span, .
         while size:
             first, count = left.pop()
             taken = min(size, count)
-            run.append((first, taken))
+            run.append(Span(first, taken))
             if taken < count:
-                left.append((first + taken, count - taken))
+                left.append(Span(first + taken, count - taken))
             size -= taken
         yield tuple(run)
 

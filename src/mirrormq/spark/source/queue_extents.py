@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
+from mirrormq.client.amqp_uri import AmqpUri
 from mirrormq.ranges import range_protocol
 from mirrormq.ranges.error_reasons import NO_QUEUE
 from mirrormq.ranges.range_protocol import QueueExtent
 from mirrormq.spark.client.client_errors import ConnectionLost, RequestRefused
-from mirrormq.spark.client.node_address import NodeAddress
 from mirrormq.spark.client.node_selection import Nodes
 from mirrormq.spark.client.range_client import RangeClient
 from mirrormq.spark.data_source_options import ANY, MASTER, SourceOptions
@@ -67,7 +67,7 @@ class QueueExtents:
         self.range_client.close()
 
 
-def _name_of(address: NodeAddress) -> str | None:
+def _name_of(address: AmqpUri) -> str | None:
     try:
         with RangeClient(Nodes((address,), patience_s=0.0)) as range_client:
             answer = range_client.ask(range_protocol.queues())
