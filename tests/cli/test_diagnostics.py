@@ -87,8 +87,8 @@ def test_the_logs_file_is_named_and_its_last_lines_are_told(node: Cluster, log: 
     while "closing AMQP connection" not in (shown := ctl("-q", "log_tail", "-N", "1")[1]):
         assert time.monotonic() < deadline, shown
     assert shown == log.read_text().splitlines()[-1] + "\n"
-    told = json.loads(ctl("log_tail", "--number", "2", "--formatter", "json")[1])
-    assert [row["message"] for row in told] == log.read_text().splitlines()[-2:]
+    reported = json.loads(ctl("log_tail", "--number", "2", "--formatter", "json")[1])
+    assert [row["message"] for row in reported] == log.read_text().splitlines()[-2:]
 
 
 def streamed(node: Cluster, printed: Path, *words: str) -> list[str]:

@@ -116,14 +116,14 @@ def test_what_a_node_tells_of_itself_is_a_list_of_pairs(
     monkeypatch.setenv("MIRRORMQ_RUNTIME_DIR", str(tmp_path / "run"))
     monkeypatch.setenv("MIRRORMQ_NODE", NODE_NAME)
 
-    def told(formatter: str) -> str:
+    def reported(formatter: str) -> str:
         out = io.StringIO()
         with redirect_stdout(out):
             assert ctl.run(["-q", verb, "--formatter", formatter]) == 0
         return out.getvalue()
 
     with served(tmp_path / "run"):
-        names = list(json.loads(told("json")))
-        text = told("erlang")
+        names = list(json.loads(reported("json")))
+        text = reported("erlang")
     assert text.startswith("[{") and text.endswith("]\n")
     assert all(f"{{{written(Atom(name))}," in text for name in names)

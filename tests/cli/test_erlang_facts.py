@@ -40,13 +40,13 @@ def test_a_clusters_status_is_rabbitmqs() -> None:
     terms = cluster_status(json.loads(RECORDED["cluster_status json"]))
     (place,) = [at for at, (name, _) in enumerate(terms) if name == "listeners"]
     ((node, records),) = terms[place][1]
-    told = []
+    reported = []
     for *whose, host, address, port, _ in records:
         # For a listener on all interfaces RabbitMQ shows the machine's name, MirrorMQ the host in the node's
         # name.
         shown = host if any(address) else Chars(facts_scene.MACHINE)
-        told.append((*whose, shown, address, port, OPTIONS[whose[2]]))
-    terms[place] = (Atom("listeners"), [(node, told)])
+        reported.append((*whose, shown, address, port, OPTIONS[whose[2]]))
+    terms[place] = (Atom("listeners"), [(node, reported)])
     assert written(terms) == RECORDED["cluster_status erlang"]
 
 

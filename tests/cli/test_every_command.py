@@ -40,10 +40,10 @@ def test_a_refused_verb_says_why_in_a_sentence(verb: str, capsys: pytest.Capture
 def test_the_manual_tells_of_every_verb() -> None:
     table = MANUAL.read_text().partition("## Every verb")[2]
     rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", table, re.MULTILINE)
-    told = dict(rows)
-    assert sorted(told) == sorted(name for name, _ in rows), "a verb is told of twice"
-    assert told.keys() == RABBITMQ.keys() | COMMANDS.keys()
-    for verb, what in told.items():
+    reported = dict(rows)
+    assert sorted(reported) == sorted(name for name, _ in rows), "a verb is told of twice"
+    assert reported.keys() == RABBITMQ.keys() | COMMANDS.keys()
+    for verb, what in reported.items():
         ours = verb not in RABBITMQ
         expected = "refused" if verb in REFUSED else "ours" if ours else "as in RabbitMQ"
         assert what.strip().startswith(expected), verb

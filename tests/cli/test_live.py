@@ -137,11 +137,11 @@ def test_the_watermark_set_here_blocks_publishers_and_frees_them(
     assert blocked == ["blocked", "unblocked"]
 
 
-def _await_messages(channel: BlockingChannel, told: list[str], count: int) -> None:
+def _await_messages(channel: BlockingChannel, reported: list[str], count: int) -> None:
     """Wait until the expected messages have arrived."""
     deadline = time.monotonic() + 60
-    while len(told) < count:
-        assert time.monotonic() < deadline, told
+    while len(reported) < count:
+        assert time.monotonic() < deadline, reported
         channel.connection.process_data_events(0.1)
 
 

@@ -1,1 +1,1 @@
-"""What is in deploy/, as far as it can be run without the platforms it is for."""
+"""Files of deploy/, run as far as possible without their platforms."""

@@ -21,7 +21,7 @@ MEMBER = re.compile(r"mirrormq@[\w.-]*?(\d)([\w.-]*)")
 
 
 class Container:
-    """What a container would be: an environment, a volume, and a process."""
+    """Substitute for a container: an environment, a volume, and a process."""
 
     def __init__(self, name: str, environment: dict[str, str], volume: Path) -> None:
         programs = Path(sys.executable).parent

@@ -192,8 +192,8 @@ def test_three_containers_are_a_cluster_that_mirrors(tmp_path: Path) -> None:
             node.await_healthy()
             assert node.run("alive").returncode == 0
         _ctl(nodes[0], "await_online_nodes", str(len(nodes)), "-t", "60")
-        told = json.loads(_ctl(nodes[0], "cluster_status", "--formatter", "json"))
-        assert sorted(told["running_nodes"]) == [node.name for node in nodes]
+        reported = json.loads(_ctl(nodes[0], "cluster_status", "--formatter", "json"))
+        assert sorted(reported["running_nodes"]) == [node.name for node in nodes]
         port = int(nodes[1].environment["MIRRORMQ_LISTENERS__TCP__DEFAULT"].rpartition(":")[2])
         assert [row["user"] for row in json.loads(_ctl(nodes[0], "list_users", "--formatter", "json"))] == [
             "admin"

@@ -1,4 +1,4 @@
-"""What operators see of a TLS connection: the suite it agreed on, and whom the client's certificate names."""
+"""TLS facts that operators see: the cipher suite, and the subject of the client's certificate."""
 
 from __future__ import annotations
 

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mirrormq import __version__
-from mirrormq.cli import chaos, completion_install, local_cluster, perf, pipeline, proxy_config, top
+from mirrormq.cli import (
+    chaos,
+    completion_install,
+    haproxy_config,
+    keepalived_config,
+    local_cluster,
+    perf,
+    pipeline,
+    top,
+)
 from mirrormq.cli.banner import banner
 from mirrormq.cli.data_lock import locked
 from mirrormq.cli.help_pages import CommandProgram, command_of
@@ -51,8 +60,8 @@ app.add_typer(local_cluster.app, name="cluster")
 app.command("perf")(perf.perf)
 app.command("chaos")(chaos.chaos)
 app.command("top")(top.top)
-app.command("haproxy-config")(proxy_config.haproxy_config)
-app.command("keepalived-config")(proxy_config.keepalived_config)
+app.command("haproxy-config")(haproxy_config.haproxy_config)
+app.command("keepalived-config")(keepalived_config.keepalived_config)
 app.add_typer(pipeline.app, name="pipeline")
 app.command("completion")(completion_install.completion)
 app.command("alias")(completion_install.alias)

@@ -22,6 +22,7 @@ from mirrormq.management.http_errors import bad_request, encode, missing
 from mirrormq.management.paged_listing import SLICE_ROWS
 from mirrormq.management.route_table import JSON, ApiRoute
 from mirrormq.metadata import records
+from mirrormq.metadata.cluster_name import shown_global_parameters
 from mirrormq.metadata.state import MetadataState
 
 T = TypeVar("T")
@@ -46,7 +47,7 @@ async def _document(call: ApiRequest) -> dict[str, Any]:
         "permissions": await _rows(state.permissions, msgspec.structs.asdict),
         "topic_permissions": await _rows(state.topic_permissions, msgspec.structs.asdict),
         "parameters": parameter_rows(state),
-        "global_parameters": await _rows(state.global_parameters, msgspec.structs.asdict),
+        "global_parameters": await _rows(shown_global_parameters(state), msgspec.structs.asdict),
         "policies": await _rows(state.policies, policy_row),
         "queues": await _rows(state.queues, _queue),
         "exchanges": await _rows(state.exchanges, _exchange),

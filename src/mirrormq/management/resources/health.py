@@ -28,6 +28,15 @@ def _failed(reason: str, **more: Any) -> RawReply:
     return RawReply(encode({"status": "failed", "reason": reason, **more}), UNAVAILABLE)
 
 
+def ready(call: ApiRequest) -> dict[str, Any] | RawReply:
+    """Report whether a load balancer may send clients here. An alarm is no reason to refuse them: it blocks
+    publishers, and consumers are what ends it."""
+    record = call.node.metadata.state.nodes.get(call.node.settings.name)
+    if record is not None and record.maintenance:
+        return _failed("The node is in maintenance mode")
+    return {"status": "ok"}
+
+
 def alarms(call: ApiRequest) -> dict[str, Any] | RawReply:
     raised = call.node.broker.alarms.by_node(call.node.settings.name)
     if not raised:
@@ -116,6 +125,7 @@ async def aliveness(call: ApiRequest) -> dict[str, Any]:
 
 ROUTES = [
     ApiRoute("aliveness-test/{vhost}", access.vhost, {"GET": aliveness}),
+    ApiRoute("health/ready", access.no_login_required, {"GET": ready}, is_open=True),
     ApiRoute("health/checks/alarms", access.management, {"GET": alarms}),
     ApiRoute("health/checks/local-alarms", access.management, {"GET": local_alarms}),
     ApiRoute(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from mirrormq.broker.leases.job_reports import job_row, job_table, jobs_of
+from mirrormq.leases.job_reports import job_row, job_table, jobs_of
 from mirrormq.management import access
 from mirrormq.management.api_request import ApiRequest, EmptyReply, ListReply
 from mirrormq.management.http_errors import missing, not_authorised

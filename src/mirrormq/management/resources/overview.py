@@ -12,14 +12,7 @@ from mirrormq.management.peer_client import merged
 from mirrormq.management.resources.nodes import contexts, exchange_types, listeners
 from mirrormq.management.route_table import ApiRoute
 from mirrormq.metadata import commands, records
-
-CLUSTER_NAME = "cluster_name"
-
-
-def cluster_name(call: ApiRequest) -> str:
-    """Return the name set by the operator, else the configured name, else the node's name."""
-    kept = call.state.global_parameters.get(CLUSTER_NAME)
-    return str(kept.value) if kept is not None else call.node.settings.cluster_name or call.node.settings.name
+from mirrormq.metadata.cluster_name import CLUSTER_NAME, cluster_name
 
 
 def own_part(call: ApiRequest, vhosts: list[str], user: str | None) -> dict[str, Any]:
@@ -60,7 +53,7 @@ async def overview(call: ApiRequest) -> dict[str, Any]:
         "product_version": version,
         "product_name": settings.product,
         "rabbitmq_version": version,
-        "cluster_name": cluster_name(call),
+        "cluster_name": cluster_name(call.state, settings.name),
         "disable_stats": False,
         "enable_queue_totals": False,
         "statistics_db_event_queue": 0,
@@ -83,7 +76,7 @@ async def overview(call: ApiRequest) -> dict[str, Any]:
 
 
 def show_name(call: ApiRequest) -> dict[str, Any]:
-    return {"name": cluster_name(call)}
+    return {"name": cluster_name(call.state, call.me)}
 
 
 def put_name(call: ApiRequest) -> EmptyReply:

@@ -20,6 +20,7 @@ from mirrormq.management.api_request import CREATED, ApiRequest, EmptyReply, Lis
 from mirrormq.management.http_errors import bad_request, html_escaped, not_found
 from mirrormq.management.route_table import ApiRoute
 from mirrormq.metadata import commands, records
+from mirrormq.metadata.cluster_name import shown_global_parameters
 
 
 def _rows(call: ApiRequest) -> list[dict[str, Any]]:
@@ -70,12 +71,12 @@ def delete(call: ApiRequest) -> EmptyReply:
 
 
 def list_global(call: ApiRequest) -> ListReply:
-    kept = call.state.global_parameters
+    kept = shown_global_parameters(call.state)
     return ListReply([kept[name] for name in sorted(kept)], msgspec.structs.asdict)
 
 
 def show_global(call: ApiRequest) -> dict[str, Any]:
-    found = call.state.global_parameters.get(call.name)
+    found = shown_global_parameters(call.state).get(call.name)
     if found is None:
         raise not_found()
     return msgspec.structs.asdict(found)
@@ -83,7 +84,7 @@ def show_global(call: ApiRequest) -> dict[str, Any]:
 
 def put_global(call: ApiRequest) -> EmptyReply:
     value = call.body("value")["value"]
-    existed = call.name in call.state.global_parameters
+    existed = call.name in shown_global_parameters(call.state)
     call.write(commands.PutGlobalParameter(records.GlobalParameter(call.name, value)))
     return EmptyReply() if existed else EmptyReply(CREATED)
 

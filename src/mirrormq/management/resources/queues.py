@@ -141,15 +141,15 @@ def short_row(call: ApiRequest, whole: dict[str, Any]) -> dict[str, Any]:
 def list_queues(call: ApiRequest) -> ListReply:
     """List queues, each as its master shows it."""
     state, short = call.state, call.flag("disable_stats")
-    told: dict[records.QueueKey, dict[str, Any]] = {}
+    reported: dict[records.QueueKey, dict[str, Any]] = {}
 
     async def prepare(some: Sequence[records.Queue]) -> None:
-        told.clear()
+        reported.clear()
         for found in await _ask_masters(call, some):
-            told[found["vhost"], found["name"]] = found
+            reported[found["vhost"], found["name"]] = found
 
     def shown(record: records.Queue) -> dict[str, Any]:
-        whole = told.get(record.key) or row(call, record)
+        whole = reported.get(record.key) or row(call, record)
         return short_row(call, whole) if short else whole
 
     found = [record for vhost in call.chosen_vhosts() for _, record in sorted(state.queues_of(vhost).items())]
