@@ -308,12 +308,12 @@ def test_the_stream_of_one_node_tells_of_queues_of_all(
         channel = work[0].channel()
         channel.basic_publish("", "own0", b"x")
         channel.basic_publish("", "own2", b"x")
-        told: dict[str, int] = {}
-        while not (told.get("own0") == 2 and told.get("own2") == 4):
-            told |= {row["name"]: row["messages"] for row in next(frames)["queues"]}
+        reported: dict[str, int] = {}
+        while not (reported.get("own0") == 2 and reported.get("own2") == 4):
+            reported |= {row["name"]: row["messages"] for row in next(frames)["queues"]}
         channel.queue_purge("own2")
-        while told["own2"] != 0:
-            told |= {row["name"]: row["messages"] for row in next(frames)["queues"]}
+        while reported["own2"] != 0:
+            reported |= {row["name"]: row["messages"] for row in next(frames)["queues"]}
         for _ in range(3):
             channel.basic_publish("", "own2", b"x", pika.BasicProperties(delivery_mode=2))
         channel.close()
@@ -369,3 +369,31 @@ def test_a_dead_nodes_queues_are_shown_as_declared(
 def _down(client: Client) -> dict[str, Any]:
     row: dict[str, Any] = client.get("queues/%2F/own2")
     return row if row["state"] == "down" else {}
+
+
+def _names_seen(cluster: Cluster, clients: list[Client]) -> set[str]:
+    """Return the cluster names in overview, server properties and metrics of all nodes."""
+    seen = set()
+    for index, client in enumerate(clients):
+        seen |= {client.get("overview")["cluster_name"], client.get("cluster-name")["name"]}
+        connection = pika.BlockingConnection(pika.URLParameters(cluster.uri(index)))
+        seen.add(connection._impl.server_properties["cluster_name"])
+        connection.close()
+        identity = next(
+            line
+            for line in client.request("GET", "//metrics").body.decode().splitlines()
+            if line.startswith("rabbitmq_identity_info")
+        )
+        seen.add(identity.partition('rabbitmq_cluster="')[2].partition('"')[0])
+    return seen
+
+
+def test_the_cluster_has_one_name_on_every_node(cluster: Cluster, clients: list[Client]) -> None:
+    """The first node names it. A new name is on every node when the request is answered."""
+    assert _names_seen(cluster, clients) == {cluster.name(0)}
+    assert "cluster_name" not in str(clients[1].get("global-parameters")), "lists contain no default"
+    assert "cluster_name" not in str(clients[1].get("definitions")["global_parameters"])
+    assert clients[2].put("cluster-name", {"name": "trio"}).status == 204
+    assert _names_seen(cluster, clients) == {"trio"}
+    assert clients[1].delete("global-parameters/cluster_name").status == 204
+    assert _names_seen(cluster, clients) == {cluster.name(0)}

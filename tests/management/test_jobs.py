@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mirrormq.broker.leases import job_reports
+from mirrormq.leases import job_reports
 from mirrormq.metadata.records import Job
 from mirrormq.ranges import range_limits, range_protocol
 from mirrormq.testing import Cluster
@@ -61,10 +61,10 @@ def test_every_node_shows_a_job(cluster: Cluster, range_client: Asker, client: C
 
 def test_what_the_builder_makes_is_understood(range_client: Asker, client: Client) -> None:
     many = [{"queue": f"queue {number}", "per_second": float("nan")} for number in range(5000)]
-    told = range_protocol.report(
+    reported = range_protocol.report(
         "built", "stats", "done", "é" * 2000, {"rows": 7, "rate": float("inf")}, many
     )
-    range_client.wait(range_client.put(plain(told)))
+    range_client.wait(range_client.put(plain(reported)))
     found = words(client, "built")
     assert found["numbers"] == {"rows": 7}
     assert found["text"] == "é" * (range_limits.JOB_TEXT_BYTES_MAX // 2)

@@ -34,8 +34,8 @@ def test_the_same_is_told(when: str, path: str, seen: dict[str, Any]) -> None:
 
 
 def test_the_recording_tells_something() -> None:
-    told = [name for lists in RECORDED["there"].values() for name, rows in lists.items() if rows]
-    assert set(told) == set(object_statistics.LISTS)
+    reported = [name for lists in RECORDED["there"].values() for name, rows in lists.items() if rows]
+    assert set(reported) == set(object_statistics.LISTS)
 
 
 @pytest.mark.rabbitmq

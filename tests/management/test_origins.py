@@ -38,8 +38,8 @@ def _told(client: Client, method: str, path: str, origin: str, **headers: str) -
 @pytest.mark.parametrize("path", ["whoami", "nothing", "queues/%2F/missing"])
 @pytest.mark.parametrize("origin", [ONE, TWO])
 def test_an_allowed_origin_is_named(open_to_some: Client, path: str, origin: str) -> None:
-    told = {"allow-origin": origin, "allow-credentials": "true"}
-    assert _told(open_to_some, "GET", path, origin) == told
+    reported = {"allow-origin": origin, "allow-credentials": "true"}
+    assert _told(open_to_some, "GET", path, origin) == reported
 
 
 @pytest.mark.parametrize("origin", [EVIL, "null", "", f"{ONE}.evil.example"])
@@ -55,13 +55,13 @@ def test_a_refusal_can_be_read_too(open_to_some: Client) -> None:
 
 
 def test_a_browser_that_asks_first_is_told_the_methods(open_to_some: Client) -> None:
-    told = {"allow-origin": ONE, "allow-credentials": "true", "allow-methods": METHODS}
+    reported = {"allow-origin": ONE, "allow-credentials": "true", "allow-methods": METHODS}
     asked = _told(open_to_some, "OPTIONS", "queues/%2F/q", ONE, Access_Control_Request_Method="PUT")
-    assert asked == {**told, "max-age": "77"}
+    assert asked == {**reported, "max-age": "77"}
     asked = _told(
         open_to_some, "OPTIONS", "queues/%2F/q", ONE, Access_Control_Request_Headers="authorization,x-foo"
     )
-    assert asked == {**told, "allow-headers": "authorization,x-foo"}
+    assert asked == {**reported, "allow-headers": "authorization,x-foo"}
 
 
 @pytest.mark.parametrize(("origin", "status"), [(ONE, 201), (EVIL, 403)])

@@ -100,7 +100,8 @@ def test_policies_and_parameters(admin: Admin) -> None:
     assert [row["name"] for row in admin.rows("policies")] == ["p"]
     assert [row["name"] for row in admin.rows("operator_policies")] == ["o"]
     assert [row["component"] for row in admin.rows("parameters")] == ["operator_policy"]
-    admin("declare", "parameter", "component=shovel", "name=s", 'value={"src-queue": "a"}')
+    value = '{"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://", "dest-queue": "b"}'
+    admin("declare", "parameter", "component=shovel", "name=s", f"value={value}")
     assert "s" in [row["name"] for row in admin.rows("parameters")]
     admin("delete", "parameter", "component=shovel", "name=s")
     admin("delete", "operator_policy", "name=o")

@@ -17,11 +17,17 @@ MESSAGES = 5
 GET = {"count": 2 * MESSAGES, "ackmode": "ack_requeue_false", "encoding": "auto"}
 
 
-@pytest.mark.parametrize("component", ["shovel", "federation-upstream"])
+VALUES: dict[str, dict[str, Any]] = {
+    "shovel": {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://", "dest-queue": "b"},
+    "federation-upstream": {"uri": "amqp://elsewhere"},
+}
+
+
+@pytest.mark.parametrize("component", VALUES)
 def test_a_parameter_that_does_nothing_is_said_to_do_nothing(
     node: MirrorMQ, client: Client, component: str
 ) -> None:
-    value = {"value": {"uri": "amqp://elsewhere"}}
+    value = {"value": VALUES[component]}
     assert client.put(f"parameters/{component}/%2F/far", value).status == 201
     assert client.get(f"parameters/{component}/%2F/far")["value"] == value["value"]
     said = (

@@ -10,7 +10,7 @@ from mirrormq.management.failover_timeline import EVENTS_MAX, FailoverTimeline, 
 from mirrormq.metadata.changes import Put
 from mirrormq.metadata.records import Node, Queue
 from mirrormq.metadata.ring_view import View
-from mirrormq.runtime.broker_links import silence_ms
+from mirrormq.peers.link_loss import LinkLoss, silence
 from mirrormq.runtime.timeline_file import LINES_MAX, NAME, TimelineFile, read_events
 
 
@@ -115,9 +115,9 @@ def test_two_stories_of_the_same_are_one() -> None:
 
 
 def test_who_was_silent_was_lost_before_it_was_given_up() -> None:
-    assert silence_ms("nothing heard for 3.6 s") == 3600 and silence_ms("the connection was reset") == 0
+    assert silence(3600).silent_ms == 3600 and LinkLoss("the connection was reset").silent_ms == 0
     timeline, clock = _made()
-    timeline.link_down("a", 3600)
+    timeline.link_down("a", silence(3600).silent_ms)
     clock.now_ms += 10
     before = _queue("a", "b", in_sync="ab", version=3)
     timeline.follow(Put(_queue("b", in_sync="b", version=4, epoch=2), before))
@@ -131,7 +131,7 @@ def test_what_only_the_new_master_knew_is_learnt_from_it() -> None:
     master.follow(change)
     other.follow(change)
     assert [event["redelivered"] for event in other.events] == [None]
-    other.hear(master.take_fresh())
+    other.merge(master.take_fresh())
     assert [event["redelivered"] for event in other.events] == [7]
 
 
@@ -146,5 +146,5 @@ def test_the_story_outlives_the_process(tmp_path: Path) -> None:
     written = (tmp_path / NAME).read_bytes()
     assert len(written.splitlines()) <= LINES_MAX
     again = FailoverTimeline("b", clock)
-    again.hear(read_events(written + b'{"at_ms": 1, "ki'))
+    again.merge(read_events(written + b'{"at_ms": 1, "ki'))
     assert again.events == timeline.events and len(again.events) == EVENTS_MAX["mirrors"]

@@ -77,8 +77,8 @@ def test_a_queue_that_was_declared_anew_is_another_one() -> None:
     )
     state = state_of(vhost, declare, bind)
     wanted = state_of(vhost, declare, bind, c.DeleteQueue("/", "q"), declare, bind)
-    told = [(type(change), type(change.record)) for change in changes_to(state, wanted.snapshot())]
-    assert told == [(Deleted, r.Binding), (Deleted, r.Queue), (Put, r.Queue), (Put, r.Binding)]
+    reported = [(type(change), type(change.record)) for change in changes_to(state, wanted.snapshot())]
+    assert reported == [(Deleted, r.Binding), (Deleted, r.Queue), (Put, r.Queue), (Put, r.Binding)]
 
 
 def test_an_exchange_of_another_kind_goes_and_comes_with_its_bindings() -> None:
@@ -87,8 +87,8 @@ def test_an_exchange_of_another_kind_goes_and_comes_with_its_bindings() -> None:
     bind = c.PutBinding(r.Binding("/", "x", "queue", "q", "k"))
     state = state_of(vhost, queue, c.PutExchange(r.Exchange("/", "x", "topic")), bind)
     wanted = state_of(vhost, queue, c.PutExchange(r.Exchange("/", "x", "fanout")), bind)
-    told = [(type(change), type(change.record)) for change in changes_to(state, wanted.snapshot())]
-    assert told == [(Deleted, r.Binding), (Deleted, r.Exchange), (Put, r.Exchange), (Put, r.Binding)]
+    reported = [(type(change), type(change.record)) for change in changes_to(state, wanted.snapshot())]
+    assert reported == [(Deleted, r.Binding), (Deleted, r.Exchange), (Put, r.Exchange), (Put, r.Binding)]
 
 
 def test_nothing_at_all_is_a_state_too() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mirrormq.errors import CommandInvalid
-from mirrormq.exchanges import consistent_hash, headers, recent_history
+from mirrormq.exchanges import consistent_hash, federation_upstream, headers, recent_history
 from mirrormq.exchanges.consistent_hash import ConsistentHashExchange
 from mirrormq.exchanges.direct import DirectExchange
 from mirrormq.exchanges.exchange import Exchange
 from mirrormq.exchanges.fanout import FanoutExchange
+from mirrormq.exchanges.federation_upstream import FederationUpstreamExchange
 from mirrormq.exchanges.headers import HeadersExchange
 from mirrormq.exchanges.modulus_hash import ModulusHashExchange
 from mirrormq.exchanges.random_exchange import Choose, RandomExchange
@@ -28,6 +29,9 @@ _MAKERS: dict[str, Maker] = {
     ModulusHashExchange.kind: lambda name, arguments, choose: ModulusHashExchange(name),
     RandomExchange.kind: lambda name, arguments, choose: RandomExchange(name, choose),
     RecentHistoryExchange.kind: lambda name, arguments, choose: RecentHistoryExchange(name, arguments),
+    FederationUpstreamExchange.kind: (
+        lambda name, arguments, choose: FederationUpstreamExchange(name, arguments)
+    ),
 }
 
 KINDS: tuple[str, ...] = tuple(_MAKERS)
@@ -54,6 +58,8 @@ def validate_arguments(kind: str, arguments: Table) -> None:
         consistent_hash.validate_arguments(arguments)
     elif kind == RecentHistoryExchange.kind:
         recent_history.validate_arguments(arguments)
+    elif kind == FederationUpstreamExchange.kind:
+        federation_upstream.validate_arguments(arguments)
 
 
 def validate_binding(kind: str, routing_key: str, arguments: Table) -> None:

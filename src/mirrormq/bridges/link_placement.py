@@ -1,0 +1,134 @@
+"""Link placement: the metadata leader assigns each link to one running node.
+
+Links are derived from the metadata: a provider names the links that the definitions ask for. The leader
+compares them with the assignments, and proposes the difference:
+
+    a link without an assignment           → the running node with the fewest links
+    its node has stopped, failed or drains → another running node, with the next epoch
+    an assignment that no definition needs → dropped
+
+It has no state that is not in the metadata. Proposals of two leaders are told apart by the epoch of each link
+(`metadata.link_commands`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from mirrormq.metadata import commands as c
+from mirrormq.metadata.changes import Change
+from mirrormq.metadata.link_records import Link, LinkKey
+from mirrormq.metadata.records import Node, Parameter
+from mirrormq.metadata.state import MetadataState
+
+CHANGES_PER_COMMAND = 500
+"""Assignments in one command: about 50 kB."""
+
+SHOVEL = "shovel"
+"""Kind of links and component of parameters of shovels."""
+
+
+class WantedLink(NamedTuple):
+    """Link that the definitions ask for."""
+
+    key: LinkKey
+    node: str = ""
+    """Node that the link must run on, if it runs; empty: any node."""
+
+
+class LinkProvider(NamedTuple):
+    """Source of wanted links."""
+
+    wanted: Callable[[MetadataState], Iterable[WantedLink]]
+    concerns: Callable[[Change], bool]
+    """Returns whether a change of the metadata may change the wanted links."""
+
+
+def _shovels(state: MetadataState) -> Iterable[WantedLink]:
+    return [WantedLink(key) for key in state.parameters if key[1] == SHOVEL]
+
+
+def _concerns_shovels(change: Change) -> bool:
+    return isinstance(change.record, Parameter) and change.record.component == SHOVEL
+
+
+SHOVELS = LinkProvider(_shovels, _concerns_shovels)
+
+PROVIDERS: Sequence[LinkProvider] = (SHOVELS,)
+"""Providers of all kinds of links."""
+
+
+class LinkPlacement:
+    """Link placement of one node; acts only while the node leads the metadata."""
+
+    def __init__(self, state: MetadataState, providers: Sequence[LinkProvider] = PROVIDERS) -> None:
+        self._state = state
+        self._providers = providers
+        self._leading = False
+        self._term = 0
+        self._dirty = False
+
+    @property
+    def pending(self) -> bool:
+        """Whether assignments have to be compared."""
+        return self._leading and self._dirty
+
+    def lead(self, leading: bool, term: int = 0) -> None:
+        """Start or stop acting as the metadata leader. Proposals of an earlier term may be lost."""
+        if leading == self._leading and (term == self._term or not leading):
+            return
+        self._leading, self._term, self._dirty = leading, term, leading
+
+    def follow(self, change: Change) -> None:
+        """Note a change of the metadata that may concern a link."""
+        if isinstance(change.record, Node | Link) or any(
+            provider.concerns(change) for provider in self._providers
+        ):
+            self._dirty = True
+
+    def work(self) -> list[c.AssignLinks]:
+        """Return the commands that bring the assignments up to date."""
+        self._dirty = False
+        state = self._state
+        nodes = {node.name: node for node in state.nodes.values() if node.running}
+        able = [name for name, node in nodes.items() if not node.maintenance] or list(nodes)
+        wanted = {link.key: link for provider in self._providers for link in provider.wanted(state)}
+        load: Counter[str] = Counter(dict.fromkeys(able, 0))
+        homeless: list[WantedLink] = []
+        for link in wanted.values():
+            assigned = state.links.get(link.key)
+            if assigned is not None and _is_well(assigned, link, nodes, able):
+                load[assigned.node] += 1
+            else:
+                homeless.append(link)
+        changes = []
+        for link in sorted(homeless):
+            node = link.node if link.node in nodes else _least_loaded(load, able)
+            if not node:
+                continue
+            load[node] += 1
+            before = state.links.get(link.key)
+            epoch = 1 if before is None else before.epoch + 1
+            changes.append(c.LinkChange(Link(*link.key, node, nodes[node].incarnation, epoch)))
+        dropped = [(link.key, link.epoch) for link in state.links.values() if link.key not in wanted]
+        commands = [
+            c.AssignLinks(changes[at : at + CHANGES_PER_COMMAND])
+            for at in range(0, len(changes), CHANGES_PER_COMMAND)
+        ]
+        if dropped:
+            commands.append(c.AssignLinks([], dropped))
+        return commands
+
+
+def _is_well(assigned: Link, wanted: WantedLink, nodes: dict[str, Node], able: list[str]) -> bool:
+    """Return whether an assignment names a running incarnation on a node that should have the link."""
+    node = nodes.get(assigned.node)
+    if node is None or node.incarnation != assigned.incarnation:
+        return False
+    return wanted.node in ("", assigned.node) and (assigned.node in able or wanted.node == assigned.node)
+
+
+def _least_loaded(load: Counter[str], able: list[str]) -> str:
+    return min(able, key=lambda name: (load[name], name), default="")

@@ -1,0 +1,122 @@
+"""Plan of a link: where messages come from, where they go, and when the source forgets them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple, Protocol, TypeVar
+
+from mirrormq.client.amqp_uri import AmqpUri
+from mirrormq.client.client_connection import ClientConnection
+from mirrormq.client.client_events import ChannelClosed, Delivery, Event, MethodReply
+from mirrormq.wire.fields import Table
+
+DEFAULT_PREFETCH = 1000
+"""RabbitMQ's default of `src-prefetch-count` and of `prefetch-count`."""
+
+DEFAULT_RECONNECT_DELAY_S = 5.0
+"""RabbitMQ's default of `reconnect-delay`."""
+
+T = TypeVar("T")
+Reply = MethodReply | ChannelClosed
+Setup = Generator[bytes, Reply, T]
+"""Script that yields requests and receives their replies. It opens no channel: after a ChannelClosed the next
+request goes out on a new one."""
+
+
+class AckMode(Enum):
+    """Moment at which the source may forget a message; values are RabbitMQ's."""
+
+    ON_CONFIRM = "on-confirm"
+    """After the destination has confirmed it: nothing is lost, a break may duplicate messages."""
+    ON_PUBLISH = "on-publish"
+    """After it was written to the destination's connection: a break may lose or duplicate messages."""
+    NO_ACK = "no-ack"
+    """When the source sends it: a break loses messages under way."""
+
+
+class Outgoing(NamedTuple):
+    """Message as it is published to the destination."""
+
+    exchange: str
+    routing_key: str
+    properties: bytes
+    """Encoded properties, from the flags on."""
+    body: bytes | bytearray
+
+
+class Subscription(NamedTuple):
+    """Result of a source's setup: the queue to consume from."""
+
+    queue: str
+    ready: int = 0
+    """Ready messages when the queue was declared."""
+
+
+class SetupFailed(Exception):
+    """Refused step of a setup script; the text becomes the reason in the link's status."""
+
+
+class LinkExtension(Protocol):
+    """User of further channels on the source's connection, for example for bindings."""
+
+    def running(self, source: ClientConnection) -> None:
+        """Handle the start of the transfer; channels may be opened."""
+
+    def source_event(self, event: Event) -> None:
+        """Handle an event of a channel that the link does not use itself."""
+
+    def ended(self) -> None:
+        """Handle the end of the connection."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Source end of a link."""
+
+    uris: tuple[AmqpUri, ...]
+    setup: Callable[[ClientConnection], Setup[Subscription]]
+    prefetch: int = DEFAULT_PREFETCH
+    consumer_tag: str = ""
+    consumer_arguments: Table = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Destination end of a link."""
+
+    uris: tuple[AmqpUri, ...]
+    setup: Callable[[ClientConnection], Setup[None]]
+    mandatory: bool = True
+    """Publish with `mandatory`: a message that reaches no queue stays in the source and blocks the link."""
+
+
+@dataclass(frozen=True)
+class LinkPlan:
+    """Everything that a link needs to know about its work."""
+
+    name: str
+    """Name of its connections in lists of the brokers."""
+    source: Source
+    destination: Destination
+    transform: Callable[[Delivery, ClientConnection], Outgoing | None]
+    """Returns the message to publish; None drops the delivery and acknowledges it."""
+    ack_mode: AckMode = AckMode.ON_CONFIRM
+    reconnect_delay_s: float = DEFAULT_RECONNECT_DELAY_S
+    """Pause between attempts; 0: no further attempt."""
+    limit: int | None = None
+    """Number of messages after which the link is finished; None: no limit."""
+    limit_to_ready: bool = False
+    """Flag: the limit is the number of ready messages when the link starts."""
+    extension: LinkExtension | None = None
+    consume_at_start: bool = True
+    """False: the link runs without a consumer until `Link.consume`."""
+
+
+def required(request: bytes) -> Setup[MethodReply]:
+    """Send a request that must succeed."""
+    reply = yield request
+    if isinstance(reply, ChannelClosed):
+        raise SetupFailed(reply.text)
+    return reply

@@ -1,0 +1,121 @@
+"""Plan of a shovel's link: what it declares at both ends, and how it changes a message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mirrormq.bridges.link_plan import Destination, LinkPlan, Outgoing, Setup, Source, Subscription
+from mirrormq.bridges.setup_scripts import bound_exclusive_queue, declared_queue
+from mirrormq.bridges.shovel_parameters import ShovelDefinition
+from mirrormq.client.amqp_uri import parse_amqp_uri
+from mirrormq.client.client_connection import ClientConnection
+from mirrormq.client.client_events import Delivery
+from mirrormq.wire.fields import Field, Table, table_of
+from mirrormq.wire.properties import decode_properties, encode_properties
+
+FORWARD_HEADER = "x-shovelled"
+TIMESTAMP_HEADER = "x-shovelled-timestamp"
+
+
+class ShovelTransform:
+    """Transform of a shovel's messages: exchange, routing key, properties and headers."""
+
+    def __init__(self, definition: ShovelDefinition, forward: Table, now_s: Callable[[], int]) -> None:
+        self._definition = definition
+        self._forward = forward
+        """Entry of the header `x-shovelled`."""
+        self._now_s = now_s
+        self._overwritten: dict[str, Any] = {
+            "type_" if name == "type" else name: value if isinstance(value, str) else int(value)
+            for name, value in definition.publish_properties.items()
+        }
+        self._keeps_properties = not (
+            self._overwritten or definition.add_forward_headers or definition.add_timestamp_header
+        )
+
+    def __call__(self, delivery: Delivery, _source: ClientConnection) -> Outgoing:
+        definition = self._definition
+        exchange, routing_key = delivery.exchange, delivery.routing_key
+        if definition.destination_queue is not None:
+            exchange, routing_key = "", definition.destination_queue
+        if definition.destination_exchange is not None:
+            exchange = definition.destination_exchange
+        if definition.destination_exchange_key is not None and definition.destination_queue is None:
+            routing_key = definition.destination_exchange_key
+        return Outgoing(exchange, routing_key, self._properties(delivery.properties), delivery.body)
+
+    def _properties(self, encoded: bytes) -> bytes:
+        if self._keeps_properties:
+            return encoded
+        properties = decode_properties(encoded, 0)
+        headers = dict(properties.headers or {})
+        if self._definition.add_forward_headers:
+            before = headers.get(FORWARD_HEADER)
+            entries = list(before.value) if before is not None and isinstance(before.value, list) else []
+            headers[FORWARD_HEADER] = Field("A", [Field("F", self._forward), *entries])
+        if self._definition.add_timestamp_header:
+            headers[TIMESTAMP_HEADER] = Field("l", self._now_s())
+        return encode_properties(
+            properties._replace(headers=headers or properties.headers, **self._overwritten)
+        )
+
+
+def forward_entry(
+    definition: ShovelDefinition, vhost: str, name: str, cluster: str, source_uri: str, destination_uri: str
+) -> Table:
+    """Return the entry of `x-shovelled` for a dynamic shovel; URIs are without credentials."""
+    entry = {
+        "shovelled-by": cluster,
+        "shovel-type": "dynamic",
+        "shovel-name": name,
+        "shovel-vhost": vhost,
+        "src-uri": source_uri,
+        "dest-uri": destination_uri,
+    }
+    if definition.source_queue is not None:
+        entry["src-queue"] = definition.source_queue
+    else:
+        entry["src-exchange"] = definition.source_exchange or ""
+        entry["src-exchange-key"] = definition.source_exchange_key
+    optional = {
+        "dest-exchange": definition.destination_exchange,
+        "dest-exchange-key": definition.destination_exchange_key,
+        "dest-queue": definition.destination_queue,
+    }
+    entry.update({key: value for key, value in optional.items() if value is not None})
+    return table_of(entry)
+
+
+def plan_of(name: str, definition: ShovelDefinition, transform: ShovelTransform) -> LinkPlan:
+    """Return the plan of a shovel's link."""
+
+    def set_up_source(_connection: ClientConnection) -> Setup[Subscription]:
+        if definition.source_queue is not None:
+            arguments = table_of(definition.source_queue_arguments)
+            declared = yield from declared_queue(definition.source_queue, arguments)
+        else:
+            exchange, key = definition.source_exchange or "", definition.source_exchange_key
+            declared = yield from bound_exclusive_queue(exchange, key)
+        return Subscription(declared.queue, declared.message_count)
+
+    def set_up_destination(_connection: ClientConnection) -> Setup[None]:
+        if definition.destination_queue is not None:
+            arguments = table_of(definition.destination_queue_arguments)
+            yield from declared_queue(definition.destination_queue, arguments)
+
+    return LinkPlan(
+        f"Shovel {name}",
+        Source(
+            tuple(map(parse_amqp_uri, definition.source_uris)),
+            set_up_source,
+            definition.prefetch,
+            consumer_arguments=table_of(definition.consumer_arguments),
+        ),
+        Destination(tuple(map(parse_amqp_uri, definition.destination_uris)), set_up_destination),
+        transform,
+        definition.ack_mode,
+        definition.reconnect_delay_s,
+        definition.limit,
+        definition.limit_to_ready,
+    )

@@ -1,0 +1,253 @@
+"""Links between two real brokers in this process: states, modes, refusals, limits."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrormq.bridges.link import STOP_TIMEOUT_MS, Phase, Side
+from mirrormq.bridges.link_plan import AckMode, Destination, LinkPlan, Source
+from mirrormq.client.amqp_uri import parse_amqp_uri
+from mirrormq.client.client_events import Closed, CloseReason
+from mirrormq.wire import methods
+from mirrormq.wire.fields import table_of
+from tests.bridges.link_bench import LinkBench, drained, filled, plan_between_queues
+
+
+@pytest.mark.parametrize("mode", list(AckMode))
+def test_a_link_moves_all_messages_in_order(mode: AckMode) -> None:
+    bench = LinkBench(plan_between_queues(ack_mode=mode))
+    filled(bench, 100)
+    assert bench.link.status().state == "starting"
+    bench.start()
+    bench.settle()
+    assert bench.link.status().state == "running"
+    assert bench.source.counts("from") == (0, 0)
+    assert bench.link.forwarded == 100
+    assert drained(bench.destination, "to") == list(range(100))
+
+
+def test_a_link_declares_missing_queues() -> None:
+    bench = LinkBench(plan_between_queues())
+    bench.start()
+    bench.settle()
+    assert bench.link.status().state == "running"
+    assert bench.source.metadata.state.queues["/", "from"].durable
+    assert bench.destination.metadata.state.queues["/", "to"].durable
+
+
+def test_a_refused_login_is_the_reason_of_the_state_and_running_ends_it() -> None:
+    bench = LinkBench(plan_between_queues())
+    bench.refuse[Side.DESTINATION] = Closed(CloseReason.LOGIN_REFUSED, "ACCESS_REFUSED - Login was refused")
+    bench.start()
+    bench.settle()
+    status = bench.link.status()
+    assert (status.state, status.attempts) == ("terminated", 1)
+    assert "ACCESS_REFUSED - Login was refused" in status.reason
+    assert status.next_attempt_ms == 5_000
+    bench.advance(5_000)
+    assert (bench.link.status().state, bench.link.status().attempts) == ("terminated", 2)
+    bench.refuse.clear()
+    bench.advance(5_000)
+    assert (bench.link.status().state, bench.link.status().reason) == ("running", "")
+
+
+def test_uris_are_tried_in_order_before_the_pause() -> None:
+    plan = plan_between_queues()
+    uris = tuple(parse_amqp_uri(f"amqp://source:{port}") for port in (1, 2, 3))
+    source = Source(uris, plan.source.setup, 10)
+    bench = LinkBench(LinkPlan("test", source, plan.destination, plan.transform))
+    bench.refuse[Side.SOURCE] = Closed(CloseReason.CONNECT_FAILED, "refused")
+    bench.start()
+    for _ in range(3):
+        bench.advance(0)
+    assert [uri.port for uri in bench.tried] == [1, 2, 3]
+    assert bench.link.status().next_attempt_ms == 5_000
+
+
+def test_a_delay_of_zero_means_no_further_attempt() -> None:
+    bench = LinkBench(plan_between_queues(reconnect_delay_s=0.0))
+    bench.refuse[Side.SOURCE] = Closed(CloseReason.CONNECT_FAILED, "refused")
+    bench.start()
+    bench.settle()
+    assert bench.link.status().state == "terminated"
+    assert bench.link.wake_ms is None
+
+
+def test_a_full_destination_gets_one_message_per_pause_and_order_is_kept() -> None:
+    bench = LinkBench(plan_between_queues(prefetch=50))
+    client = bench.destination.connect()
+    arguments = table_of({"x-max-length": 5, "x-overflow": "reject-publish"})
+    client.call(methods.encode_queue_declare("to", durable=True, arguments=arguments))
+    filled(bench, 20)
+    bench.start()
+    bench.settle()
+    status = bench.link.status()
+    assert status.state == "blocked" and status.reason.startswith("rejected: ")
+    refused_at_first = status.refused
+    for _ in range(20):
+        bench.advance(1_000)
+    assert bench.link.status().refused <= refused_at_first + 10, "the pause grows"
+    moved: list[int] = []
+    for _ in range(20):
+        moved += drained(bench.destination, "to")
+        bench.advance(5_000)
+    assert bench.link.status().state == "running"
+    assert bench.source.counts("from") == (0, 0)
+    assert moved == list(range(20))
+
+
+def test_an_unroutable_message_stays_in_the_source() -> None:
+    bench = LinkBench(plan_between_queues())
+    filled(bench, 5)
+    bench.start()
+    client = bench.destination.connect()
+    bench.settle()
+    drained(bench.destination, "to")
+    client.call(methods.encode_queue_delete("to"))
+    filled(bench, 5)
+    bench.settle()
+    status = bench.link.status()
+    assert status.state == "blocked" and status.reason.startswith("unroutable: ")
+    assert bench.source.counts("from") == (0, 5)
+    client.call(methods.encode_queue_declare("to", durable=True))
+    for _ in range(5):
+        bench.advance(5_000)
+    assert bench.link.status().state == "running"
+    assert drained(bench.destination, "to") == list(range(5))
+
+
+def test_without_mandatory_an_unroutable_message_is_dropped() -> None:
+    bench = LinkBench(plan_between_queues(mandatory=False))
+    bench.start()
+    bench.settle()
+    bench.destination.connect().call(methods.encode_queue_delete("to"))
+    filled(bench, 5)
+    bench.settle()
+    assert bench.link.status().state == "running"
+    assert bench.source.counts("from") == (0, 0)
+
+
+@pytest.mark.parametrize("prefetch", [1, 3, 4, 1000])
+def test_a_limit_moves_that_many_and_touches_no_other(prefetch: int) -> None:
+    bench = LinkBench(plan_between_queues(limit=4, prefetch=prefetch))
+    client = filled(bench, 10)
+    bench.start()
+    bench.settle()
+    assert bench.finished is True
+    assert drained(bench.destination, "to") == [0, 1, 2, 3]
+    left = []
+    while (message := client.get("from", no_ack=True)) is not None:
+        left.append((int(message.body or b""), message.method.redelivered))
+    assert left == [(number, False) for number in range(4, 10)]
+
+
+def test_queue_length_is_taken_at_the_start() -> None:
+    bench = LinkBench(plan_between_queues(limit_to_ready=True))
+    filled(bench, 7)
+    bench.start()
+    bench.settle()
+    assert bench.finished is True and drained(bench.destination, "to") == list(range(7))
+
+
+def test_an_empty_queue_finishes_a_link_of_queue_length_at_once() -> None:
+    bench = LinkBench(plan_between_queues(limit_to_ready=True))
+    bench.start()
+    bench.settle()
+    assert bench.finished is True
+
+
+def test_a_missing_destination_exchange_is_the_reason() -> None:
+    plan = plan_between_queues()
+    lost = LinkPlan(
+        "test",
+        plan.source,
+        plan.destination,
+        lambda delivery, _source: plan.transform(delivery, _source)._replace(exchange="nosuch"),  # type: ignore[union-attr]
+    )
+    bench = LinkBench(lost)
+    filled(bench, 1)
+    bench.start()
+    bench.settle()
+    status = bench.link.status()
+    assert status.state == "terminated"
+    assert status.reason == "destination: NOT_FOUND - no exchange 'nosuch' in vhost '/'"
+    assert bench.source.counts("from") == (1, 0)
+
+
+def test_a_deleted_source_queue_ends_the_attempt() -> None:
+    bench = LinkBench(plan_between_queues())
+    client = filled(bench, 0)
+    bench.start()
+    bench.settle()
+    client.call(methods.encode_queue_delete("from"))
+    bench.settle()
+    assert bench.link.status().state == "terminated"
+    bench.advance(0)
+    assert bench.link.status().state == "running", "the first retry is immediate"
+
+
+def test_a_stopped_link_awaits_its_confirms() -> None:
+    bench = LinkBench(plan_between_queues())
+    filled(bench, 5)
+    bench.start()
+    for _ in range(1_000):
+        for side in Side:
+            for upwards in (True, False):
+                if bench.link.transfer is None or not bench.link.transfer.unconfirmed_count:
+                    bench.step(side, upwards, 20)
+    assert bench.link.transfer is not None and bench.link.transfer.unconfirmed_count
+    bench.link.stop(bench.now_ms)
+    assert bench.link.phase is Phase.DRAINING
+    bench.settle()
+    assert bench.finished is False
+    left, moved = drained(bench.source, "from"), drained(bench.destination, "to")
+    assert moved + left == list(range(5)), "each message once: confirmed ones are acknowledged"
+
+
+def test_a_stopped_link_waits_for_a_limited_time() -> None:
+    bench = LinkBench(plan_between_queues())
+    bench.start()
+    bench.settle()
+    bench.link.stop(bench.now_ms)
+    assert bench.finished is None
+    bench.now_ms += STOP_TIMEOUT_MS
+    bench.link.tick(bench.now_ms)
+    assert bench.finished is False
+
+
+def test_output_that_is_not_accepted_holds_the_source() -> None:
+    bench = LinkBench(plan_between_queues(ack_mode=AckMode.ON_PUBLISH))
+    filled(bench, 30)
+    bench.accepts_output = False
+    bench.start()
+    bench.settle()
+    assert bench.source.counts("from") == (20, 10), "the prefetch count bounds what the link holds"
+    bench.accepts_output = True
+    bench.advance(0)
+    assert drained(bench.destination, "to") == list(range(30))
+
+
+def test_a_link_without_a_consumer_runs_and_consumes_on_demand() -> None:
+    bench = LinkBench(plan_between_queues(consume_at_start=False))
+    filled(bench, 3)
+    bench.start()
+    bench.settle()
+    assert bench.link.status().state == "running" and bench.link.forwarded == 0
+    bench.link.consume(True)
+    bench.settle()
+    assert bench.link.forwarded == 3
+    bench.link.consume(False)
+    bench.settle()
+    filled(bench, 2)
+    bench.settle()
+    assert bench.link.forwarded == 3
+
+
+def test_a_prefetch_of_zero_is_bounded_too() -> None:
+    plan = plan_between_queues(prefetch=0)
+    assert isinstance(plan.destination, Destination)
+    bench = LinkBench(plan)
+    filled(bench, 50)
+    bench.start()
+    bench.settle()
+    assert drained(bench.destination, "to") == list(range(50))

@@ -1,0 +1,112 @@
+"""Placement of links: one running node each, spread, fenced by epochs."""
+
+from __future__ import annotations
+
+from mirrormq.bridges.link_placement import LinkPlacement
+from mirrormq.metadata import commands as c
+from mirrormq.metadata.link_records import Link
+from mirrormq.metadata.records import Node, Parameter, Vhost
+from mirrormq.metadata.state import MetadataState
+
+
+class Leader:
+    """Metadata state with the placement of its leader; applies what the placement proposes."""
+
+    def __init__(self, *nodes: str) -> None:
+        self.state = MetadataState()
+        self.placement = LinkPlacement(self.state)
+        self.apply(c.PutVhost(Vhost("/")))
+        for name in nodes:
+            self.apply(c.PutNode(Node(name, incarnation=1, running=True)))
+        self.placement.lead(True, 1)
+        self.work()
+
+    def apply(self, command: c.Command) -> None:
+        for change in self.state.apply(command):
+            self.placement.follow(change)
+
+    def work(self) -> None:
+        while self.placement.pending:
+            for command in self.placement.work():
+                self.apply(command)
+
+    def shovel(self, name: str) -> None:
+        self.apply(c.PutParameter(Parameter("/", "shovel", name, {})))
+        self.work()
+
+    def link(self, name: str) -> Link:
+        return self.state.links["/", "shovel", name]
+
+
+def test_links_are_spread_over_the_running_nodes() -> None:
+    leader = Leader("a", "b", "c")
+    for number in range(6):
+        leader.shovel(f"s{number}")
+    nodes = sorted(link.node for link in leader.state.links.values())
+    assert nodes == ["a", "a", "b", "b", "c", "c"]
+    assert {link.epoch for link in leader.state.links.values()} == {1}
+
+
+def test_a_failed_node_loses_its_links_to_the_others_with_the_next_epoch() -> None:
+    leader = Leader("a", "b")
+    leader.shovel("s0")
+    leader.shovel("s1")
+    failed = leader.link("s0").node
+    leader.apply(c.PutNode(Node(failed, incarnation=1, running=False)))
+    leader.work()
+    moved = leader.link("s0")
+    assert moved.node != failed and moved.epoch == 2
+    assert leader.link("s1").epoch == 1, "links of other nodes stay"
+
+
+def test_a_new_incarnation_needs_a_new_assignment() -> None:
+    leader = Leader("a")
+    leader.shovel("s")
+    leader.apply(c.PutNode(Node("a", incarnation=2, running=True)))
+    leader.work()
+    assert (leader.link("s").incarnation, leader.link("s").epoch) == (2, 2)
+
+
+def test_a_node_in_maintenance_gives_its_links_away() -> None:
+    leader = Leader("a", "b")
+    leader.shovel("s")
+    home = leader.link("s").node
+    leader.apply(c.PutNode(Node(home, incarnation=1, running=True, maintenance=True)))
+    leader.work()
+    assert leader.link("s").node != home
+
+
+def test_a_deleted_definition_drops_its_link_and_no_node_means_no_change() -> None:
+    leader = Leader("a")
+    leader.shovel("s")
+    leader.apply(c.PutNode(Node("a", incarnation=1, running=False)))
+    leader.work()
+    assert leader.link("s").node == "a"
+    leader.apply(c.DeleteParameter("/", "shovel", "s"))
+    leader.work()
+    assert not leader.state.links
+
+
+def test_a_late_proposal_of_a_former_leader_is_refused() -> None:
+    leader = Leader("a", "b")
+    leader.shovel("s")
+    home = leader.link("s")
+    late = c.AssignLinks([c.LinkChange(Link("/", "shovel", "s", "b", 1, home.epoch))])
+    leader.apply(late)
+    assert leader.link("s") == home
+
+
+def test_only_the_present_epoch_finishes_a_link() -> None:
+    leader = Leader("a")
+    leader.shovel("s")
+    leader.apply(c.RestartLink("/", "shovel", "s"))
+    leader.apply(c.FinishLink("/", "shovel", "s", 1))
+    assert ("/", "shovel", "s") in leader.state.parameters
+    leader.apply(c.FinishLink("/", "shovel", "s", 2))
+    assert ("/", "shovel", "s") not in leader.state.parameters and not leader.state.links
+
+
+def test_links_survive_a_snapshot() -> None:
+    leader = Leader("a")
+    leader.shovel("s")
+    assert MetadataState.from_snapshot(leader.state.snapshot()).links == leader.state.links
