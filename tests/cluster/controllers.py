@@ -28,22 +28,22 @@ class Notes:
     def __init__(self, node: SimulatedNode) -> None:
         self.node = node
         self.clients = 0
-        self.told: list[str] = []
+        self.calls: list[str] = []
         self.incarnation = 0
         self.serving = False
 
     def start(self, incarnation: int) -> None:
         self.incarnation, self.serving = incarnation, True
-        self.told.append(f"start {incarnation}")
+        self.calls.append(f"start {incarnation}")
 
     def stop(self, reason: str) -> None:
         self.serving = False
-        self.told.append(f"stop: {reason}")
+        self.calls.append(f"stop: {reason}")
         self.node.later(5, self.node.controller.serving.stopped)
 
     def discard_state(self, winner: MetadataState, done: Callable[[], None]) -> None:
         self.serving = False
-        self.told.append(f"give up to {len(winner.queues)} queues")
+        self.calls.append(f"give up to {len(winner.queues)} queues")
         self.node.later(5, done)
 
     def partition_started(self) -> None:
@@ -53,8 +53,8 @@ class Notes:
         self._note_once("whole")
 
     def _note_once(self, word: str) -> None:
-        if [told for told in self.told if told in ("part", "whole")][-1:] != [word]:
-            self.told.append(word)
+        if [call for call in self.calls if call in ("part", "whole")][-1:] != [word]:
+            self.calls.append(word)
 
     def up(self, peer: str) -> None: ...
     def down(self, peer: str) -> None: ...
@@ -98,7 +98,7 @@ class Cluster:
             state.apply(c.PutNode(NodeRecord(name, f"{name}:1", running=True)))
         return founded(self.names, 77, state.snapshot())
 
-    def make_house(self, node: SimulatedNode) -> Notes:
+    def make_application(self, node: SimulatedNode) -> Notes:
         return Notes(node)
 
     # -- events ---------------------------------------------------------------------------------
@@ -144,17 +144,17 @@ class Cluster:
 
     # -- queries --------------------------------------------------------------------------------
 
-    def house(self, name: str) -> Notes:
-        house = self.nodes[name].house
-        assert isinstance(house, Notes)
-        return house
+    def application(self, name: str) -> Notes:
+        application = self.nodes[name].application
+        assert isinstance(application, Notes)
+        return application
 
     def state(self, name: str) -> MetadataState:
         return self.nodes[name].member.metadata.state
 
     def serving(self) -> list[str]:
         """Return the nodes whose applications run."""
-        return [name for name, node in self.nodes.items() if node.running and self.house(name).serving]
+        return [name for name, node in self.nodes.items() if node.running and self.application(name).serving]
 
     def ring(self, queue: str, at: str) -> str:
         """Return the members as a node knows them: master first, synchronised ones in capitals."""

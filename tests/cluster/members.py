@@ -107,7 +107,7 @@ class World:
         """Kill the process."""
         self.nodes[name].member = None
         for other in self.nodes:
-            self._unlink(name, other, "the peer closed the connection")
+            self._unlink(name, other)
 
     def restart(self, name: str) -> None:
         """Start again on the same disk."""
@@ -126,7 +126,7 @@ class World:
     def suspect(self, name: str) -> None:
         """Let the failure detectors of all other nodes report a node as down."""
         for other in self.nodes:
-            self._unlink(name, other, "nothing heard")
+            self._unlink(name, other)
 
     # -- links ----------------------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ class World:
             for other in names:
                 if group[one] != group[other]:
                     self.cuts.add(frozenset((one, other)))
-                    self._unlink(one, other, "nothing heard")
+                    self._unlink(one, other)
 
     def heal(self) -> None:
         self.cuts.clear()
@@ -159,14 +159,14 @@ class World:
                     self[one].up(other, self._count, stated[other])
                     self[other].up(one, self._count, stated[one])
 
-    def _unlink(self, one: str, other: str, reason: str) -> None:
+    def _unlink(self, one: str, other: str) -> None:
         if self.sessions.pop(frozenset((one, other)), None) is None:
             return
         for pair in ((one, other), (other, one)):
             self.lost += len(self._lanes.pop(pair, ()))
             node = self.nodes[pair[0]]
             if node.member is not None and not node.frozen:
-                node.member.down(pair[1], reason)
+                node.member.down(pair[1])
 
     def post(self, sender: str, peer: str, message: ClusterMessage) -> None:
         session = self.sessions.get(frozenset((sender, peer)))

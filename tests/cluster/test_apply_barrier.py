@@ -12,14 +12,14 @@ class Scene:
     def __init__(self, *peers: str) -> None:
         self.peers = set(peers)
         self.said: list[tuple[str, ClusterMessage]] = []
-        self.told: list[int] = []
+        self.reported: list[int] = []
         self.applied_on_all = ApplyBarrier(self._send, lambda: sorted(self.peers))
 
     def _send(self, peer: str, message: ClusterMessage, urgent: bool) -> None:
         self.said.append((peer, message))
 
     def wait(self, mark: int) -> None:
-        self.applied_on_all.wait(mark, lambda: self.told.append(mark))
+        self.applied_on_all.wait(mark, lambda: self.reported.append(mark))
 
     def work(self, applied: int = 0) -> list[tuple[str, ClusterMessage]]:
         for callback in self.applied_on_all.work(applied):
@@ -36,10 +36,10 @@ def test_whoever_waits_is_told_when_all_have_come_that_far() -> None:
     scene.wait(7)
     assert scene.work() == [("b", Reach(7, is_request=True)), ("c", Reach(7, is_request=True))]
     scene.reached("b", 9)
-    assert scene.work() == [] and scene.told == []
+    assert scene.work() == [] and scene.reported == []
     scene.reached("c", 7)
     scene.work()
-    assert scene.told == [7]
+    assert scene.reported == [7]
 
 
 def test_one_question_is_under_way_and_it_is_about_the_latest() -> None:
@@ -50,17 +50,17 @@ def test_one_question_is_under_way_and_it_is_about_the_latest() -> None:
     scene.wait(3)
     assert scene.work() == []
     scene.reached("b", 1)
-    assert scene.work() == [("b", Reach(3, is_request=True))] and scene.told == [1]
+    assert scene.work() == [("b", Reach(3, is_request=True))] and scene.reported == [1]
     scene.reached("b", 3)
     scene.work()
-    assert scene.told == [1, 2, 3]
+    assert scene.reported == [1, 2, 3]
 
 
 def test_what_is_known_already_is_not_asked() -> None:
     scene = Scene("b")
     scene.reached("b", 5)
     scene.wait(4)
-    assert scene.work() == [] and scene.told == [4]
+    assert scene.work() == [] and scene.reported == [4]
 
 
 def test_a_question_is_answered_when_it_is_so() -> None:
@@ -78,7 +78,7 @@ def test_a_node_that_is_gone_is_not_waited_for_and_forgets_what_it_was_asked() -
     scene.peers.clear()
     scene.applied_on_all.down("b")
     scene.work()
-    assert scene.told == [1]
+    assert scene.reported == [1]
     scene.peers.add("b")
     scene.wait(2)
     assert scene.work() == [("b", Reach(2, is_request=True))]
@@ -89,7 +89,7 @@ def test_a_node_that_says_nothing_is_not_waited_for_long() -> None:
     scene.wait(1)
     scene.work()
     for _ in range(PATIENCE_TICKS):
-        assert scene.told == []
+        assert scene.reported == []
         scene.applied_on_all.tick()
         scene.work()
-    assert scene.told == [1]
+    assert scene.reported == [1]

@@ -30,7 +30,7 @@ def mirrored(count: int, handling: PartitionHandling | None = None, **policy: An
 def test_a_life_is_claimed_before_it_begins() -> None:
     cluster = Cluster(3)
     for name in cluster.names:
-        assert cluster.house(name).told[0] == "start 1"
+        assert cluster.application(name).calls[0] == "start 1"
         assert all(node.running and node.incarnation == 1 for node in cluster.state(name).nodes.values())
 
 
@@ -58,7 +58,7 @@ def test_a_master_that_dies_is_replaced_and_comes_back_in_its_next_life() -> Non
     assert cluster.until(lambda: cluster.ring("q", "b") == "BC") < 500
     cluster.nodes["a"].start()
     cluster.until(lambda: cluster.serving() == ["a", "b", "c"])
-    assert cluster.house("a").told == ["start 2"]
+    assert cluster.application("a").calls == ["start 2"]
     cluster.until(lambda: cluster.ring("q", "a") == "BCa")
 
 
@@ -67,12 +67,12 @@ def test_a_node_that_is_cut_off_stops_by_itself_and_goes_on_when_it_sees_the_oth
     cluster.cut("a", "bc")
     cluster.until(lambda: cluster.serving() == ["b", "c"])
     cluster.until(lambda: cluster.ring("q", "b") == "BC")
-    assert cluster.house("a").told[-1] == MINORITY
+    assert cluster.application("a").calls[-1] == MINORITY
     cluster.run(20_000)
     assert cluster.serving() == ["b", "c"] and cluster.ring("q", "a") == "ABC", "it knows nothing of all that"
     cluster.heal()
     cluster.until(lambda: cluster.serving() == ["a", "b", "c"])
-    assert cluster.house("a").told[-1] == "start 2"
+    assert cluster.application("a").calls[-1] == "start 2"
     cluster.until(lambda: cluster.ring("q", "a") == "BCa")
 
 
@@ -80,18 +80,18 @@ def test_a_frozen_node_learns_when_it_wakes_that_it_was_given_up() -> None:
     cluster = mirrored(3)
     cluster.network.freeze("a")
     assert cluster.until(lambda: cluster.ring("q", "b") == "BC") < 4500
-    assert cluster.house("a").serving, "it does not know anything"
+    assert cluster.application("a").serving, "it does not know anything"
     cluster.network.thaw("a")
-    cluster.until(lambda: not cluster.house("a").serving)
-    assert cluster.house("a").told[-1] in (LOST, MINORITY)
-    cluster.until(lambda: cluster.house("a").told[-1] == "start 2")
+    cluster.until(lambda: not cluster.application("a").serving)
+    assert cluster.application("a").calls[-1] in (LOST, MINORITY)
+    cluster.until(lambda: cluster.application("a").calls[-1] == "start 2")
 
 
 def test_a_restart_that_nobody_noticed_is_another_life_all_the_same() -> None:
     cluster = mirrored(3)
     cluster.nodes["b"].die(power=True)
     cluster.nodes["b"].start()
-    cluster.until(lambda: cluster.house("b").told == ["start 2"])
+    cluster.until(lambda: cluster.application("b").calls == ["start 2"])
     cluster.until(lambda: cluster.ring("q", "a") == "ACb")
 
 
@@ -147,16 +147,16 @@ def test_a_transient_exchange_outlives_restarts_of_single_nodes() -> None:
 def test_a_stop_hands_masters_over_before_clients_are_closed() -> None:
     cluster = mirrored(3)
     cluster.nodes["a"].controller.want(False)
-    cluster.until(lambda: cluster.ring("q", "a")[0] == "B" or not cluster.house("a").serving)
+    cluster.until(lambda: cluster.ring("q", "a")[0] == "B" or not cluster.application("a").serving)
     assert cluster.ring("q", "a")[0] == "B", "it goes when it has nothing left to give away"
-    cluster.until(lambda: not cluster.house("a").serving)
-    assert cluster.house("a").told[-1] == f"stop: {STOPPED_BY_OPERATOR}"
+    cluster.until(lambda: not cluster.application("a").serving)
+    assert cluster.application("a").calls[-1] == f"stop: {STOPPED_BY_OPERATOR}"
     cluster.until(lambda: not cluster.state("b").nodes["a"].running)
     assert cluster.state("b").nodes["a"].shutdown and not cluster.state("b").nodes["a"].maintenance
     cluster.run(20_000)
     assert cluster.serving() == ["b", "c"], "it stays stopped"
     cluster.nodes["a"].controller.want(True)
-    cluster.until(lambda: cluster.house("a").told[-1] == "start 2")
+    cluster.until(lambda: cluster.application("a").calls[-1] == "start 2")
 
 
 def test_a_stop_does_not_wait_for_ever() -> None:
@@ -164,7 +164,7 @@ def test_a_stop_does_not_wait_for_ever() -> None:
     cluster.cut("a", "b", "c")
     cluster.run(100)
     cluster.nodes["a"].controller.want(False)
-    assert cluster.until(lambda: not cluster.house("a").serving) < LEAVING_MS + 4000
+    assert cluster.until(lambda: not cluster.application("a").serving) < LEAVING_MS + 4000
 
 
 def test_exclusive_and_transient_queues_go_with_their_node() -> None:
@@ -183,7 +183,7 @@ def test_a_connection_that_breaks_costs_nobody_a_life_while_others_see_the_node(
     for one, other in ("ab", "bc", "ca"):
         cluster.network.reset(one, other)
         cluster.run(1000)
-    assert all(cluster.house(name).told == ["start 1"] for name in "abc")
+    assert all(cluster.application(name).calls == ["start 1"] for name in "abc")
     assert cluster.ring("q", "a") == "ABC"
 
 
@@ -194,9 +194,9 @@ def test_a_leader_that_slept_does_not_insist_on_what_it_thinks_it_saw() -> None:
     others = [name for name in cluster.names if name != leader]
     cluster.until(lambda: not cluster.state(others[0]).nodes[leader].running)
     cluster.network.thaw(leader)
-    cluster.until(lambda: cluster.house(leader).told[-1] == "start 2")
+    cluster.until(lambda: cluster.application(leader).calls[-1] == "start 2")
     cluster.run(20_000)
-    assert all(cluster.house(name).told == ["start 1"] for name in others)
+    assert all(cluster.application(name).calls == ["start 1"] for name in others)
 
 
 # -- partial partitions ----------------------------------------------------------------------------
@@ -209,7 +209,7 @@ def test_of_two_nodes_that_do_not_see_each_other_one_stops_until_they_do() -> No
     cluster.network.cut(one, other)
     cluster.network.cut(other, one)
     cluster.until(lambda: cluster.serving() == sorted([leader, one]), 2 * DISAGREEMENT_MS + 10_000)
-    assert cluster.house(other).told[-1] == LOST
+    assert cluster.application(other).calls[-1] == LOST
     cluster.run(20_000)
     assert cluster.serving() == sorted([leader, one]), "it does not come back half seen"
     assert cluster.nodes[other].controller.partitions == [one]
@@ -226,7 +226,10 @@ def test_a_node_that_does_not_see_the_leader_stops_though_it_sees_others(handlin
     cluster.network.cut(leader, other)
     cluster.network.cut(other, leader)
     assert cluster.until(lambda: cluster.serving() == sorted([leader, third])) < 7000
-    assert cluster.house(other).told[-1] == f"stop: the node cannot reach {leader}, the leader of its peers"
+    assert (
+        cluster.application(other).calls[-1]
+        == f"stop: the node cannot reach {leader}, the leader of its peers"
+    )
     cluster.run(20_000)
     assert cluster.serving() == sorted([leader, third])
     cluster.heal()
@@ -251,32 +254,32 @@ def test_two_nodes_go_on_alone_and_heal_by_themselves() -> None:
     cluster.cut("a", "b")
     cluster.until(lambda: cluster.ring("q", "a") == "A" and cluster.ring("q", "b") == "B")
     assert cluster.serving() == ["a", "b"]
-    assert "part" in cluster.house("a").told and "part" in cluster.house("b").told
+    assert "part" in cluster.application("a").calls and "part" in cluster.application("b").calls
     cluster.declare("mine", "a")
     cluster.declare("yours", "b")
-    cluster.house("b").clients = 2
+    cluster.application("b").clients = 2
     cluster.heal()
     cluster.until(lambda: bool(cluster.nodes["a"].member.consensus.forks))
     assert cluster.nodes["a"].controller.partitions == ["b"]
-    cluster.until(lambda: cluster.house("a").told[-1].startswith("start 2"))
-    assert "give up to 2 queues" in cluster.house("a").told, "q and yours"
-    assert not any(told.startswith(("stop", "give")) for told in cluster.house("b").told)
+    cluster.until(lambda: cluster.application("a").calls[-1].startswith("start 2"))
+    assert "give up to 2 queues" in cluster.application("a").calls, "q and yours"
+    assert not any(call.startswith(("stop", "give")) for call in cluster.application("b").calls)
     cluster.until(lambda: cluster.ring("q", "a") == "Ba")
     assert sorted(name for _, name in cluster.state("a").queues) == ["q", "yours"]
-    cluster.until(lambda: cluster.house("a").told[-1] == cluster.house("b").told[-1] == "whole")
+    cluster.until(lambda: cluster.application("a").calls[-1] == cluster.application("b").calls[-1] == "whole")
     assert cluster.nodes["a"].controller.partitions == []
 
 
 def test_three_nodes_with_autoheal_follow_the_side_with_the_clients() -> None:
     cluster = mirrored(3, PartitionHandling("autoheal"))
-    cluster.house("a").clients = 1
+    cluster.application("a").clients = 1
     cluster.cut("a", "bc")
     cluster.until(lambda: cluster.ring("q", "a") == "A" and cluster.ring("q", "b") == "BC")
     cluster.declare("mine", "a")
     cluster.heal()
     cluster.until(lambda: cluster.ring("q", "b") == cluster.ring("q", "c") in ("Abc", "Acb"))
     for name in "bc":
-        assert any(told.startswith("give up") for told in cluster.house(name).told)
+        assert any(call.startswith("give up") for call in cluster.application(name).calls)
         assert ("/", "mine") in cluster.state(name).queues
 
 
@@ -291,7 +294,7 @@ def test_ignore_shows_the_partition_until_somebody_restarts_a_side() -> None:
     cluster.nodes["b"].die(power=False)
     cluster.nodes["b"].start()
     cluster.until(lambda: cluster.ring("q", "b") == "Ab")
-    assert "give up to 1 queues" in cluster.house("b").told
+    assert "give up to 1 queues" in cluster.application("b").calls
     cluster.until(lambda: cluster.nodes["a"].controller.partitions == [])
 
 
@@ -307,8 +310,8 @@ def test_a_side_that_is_restarted_does_not_serve_before_it_knows_whose_story_it_
     cluster.nodes["a"].start()
     cluster.run(alone_ms)
     cluster.heal()
-    cluster.until(lambda: cluster.house("a").serving)
-    assert "give up to 1 queues" in cluster.house("a").told
+    cluster.until(lambda: cluster.application("a").serving)
+    assert "give up to 1 queues" in cluster.application("a").calls
     cluster.until(lambda: cluster.ring("q", "a") == cluster.ring("q", "b"))
     cluster.until(lambda: not any(node.controller.partitions for node in cluster.nodes.values()), 5000)
 
@@ -318,7 +321,7 @@ def test_pause_if_all_down_lets_those_go_on_who_see_a_listed_node() -> None:
     cluster.cut("ab", "c")
     cluster.until(lambda: cluster.serving() == ["c"])
     cluster.until(lambda: cluster.ring("q", "c") == "C")
-    assert cluster.house("a").told[-1] == MINORITY
+    assert cluster.application("a").calls[-1] == MINORITY
     cluster.heal()
     cluster.until(lambda: cluster.serving() == ["a", "b", "c"])
     cluster.until(lambda: sorted(cluster.ring("q", "a")) == ["C", "a", "b"])

@@ -173,7 +173,7 @@ class HealedQueue:
 
 def put_back(node: Node, queue: HealedQueue) -> list[bool]:
     finished: list[bool] = []
-    OrphanRepublisher(node.orphans, 1, queue.publish, lambda: finished.append(True)).go_on()
+    OrphanRepublisher(node.orphans, 1, queue.publish, lambda: finished.append(True)).resume()
     return finished
 
 
@@ -199,7 +199,7 @@ def test_a_queue_that_confirms_at_once_does_not_dig_itself_in() -> None:
         publisher.confirmed(first, first)
 
     node.orphans.set_aside(QUEUE, "a", 5, False, (message(number) for number in range(1, count + 1)))
-    OrphanRepublisher(node.orphans, 1, publish, lambda: None).go_on()
+    OrphanRepublisher(node.orphans, 1, publish, lambda: None).resume()
     assert len(taken) == count and not node.orphans.titles
 
 
@@ -286,6 +286,15 @@ def test_what_becomes_of_a_losers_copy() -> None:
     assert share("b", mine, "b", healed(ring("q", 7, "cd"))) is SharedPrefix.SET_ASIDE, "the master is gone"
     assert share("b", ring("q", 7, "ab", "a"), "b", healed()) is SharedPrefix.DROP, "and b has holes"
     assert share("a", mine, "ab", healed()) is SharedPrefix.SET_ASIDE, "they have deleted it"
+
+
+def test_a_loser_keeps_its_copy_of_a_queue_that_waits_for_it_on_the_winners_side() -> None:
+    mine = ring("q", 7, "ab")
+    down = healed(ring("q", 7, "ab", waits_for="ab"))
+    assert [share(name, mine, "ab", down) for name in "ab"] == [SharedPrefix.KEEP] * 2
+    promoted = healed(ring("q", 7, "ab", waits_for="ab", epoch=3))
+    assert share("a", mine, "ab", promoted) is SharedPrefix.SET_ASIDE, "it had another master over there"
+    assert share("a", mine, "ab", healed(ring("q", 7, "cd", waits_for="cd"))) is SharedPrefix.SET_ASIDE
 
 
 def test_a_queue_that_only_the_loser_holds_stays_as_it_is() -> None:

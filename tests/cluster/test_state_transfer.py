@@ -34,7 +34,7 @@ def test_two_who_ask_each_other_do_not_swap_their_histories() -> None:
     state_fetch(cluster, "b").begin("a")
     cluster.until(lambda: names(cluster, "a") == names(cluster, "b"))
     assert names(cluster, "a") == ["mine"], "the smaller name's stays"
-    assert not any(told.startswith("give up") for told in cluster.house("a").told)
+    assert not any(call.startswith("give up") for call in cluster.application("a").calls)
     cluster.until(lambda: cluster.serving() == ["a", "b"])
 
 
@@ -50,7 +50,7 @@ def test_who_has_just_taken_over_a_state_gives_that_one_away() -> None:
 def test_a_node_that_gives_up_has_nothing_to_give() -> None:
     cluster = parted()
     state_fetch(cluster, "b").begin("a")
-    cluster.until(lambda: cluster.house("b").told[-1].startswith("give up"))
+    cluster.until(lambda: cluster.application("b").calls[-1].startswith("give up"))
     assert not state_fetch(cluster, "b").lets_follow("a")
 
 

@@ -45,11 +45,11 @@ class Storm:
             groups = ["", ""]
             for other in world.names:
                 groups[self.chance(2)] += other
-            world.partition(*groups, tell=False)
+            world.partition(*groups, notify=False)
         elif what < 54:
             world.group = {}
         elif what < 70:
-            world.tell(name)
+            world.notify(name)
         elif what < 76:
             core.compact(core.applied_index, world.nodes[name].state())
             world.pump(world.nodes[name])

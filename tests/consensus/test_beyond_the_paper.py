@@ -19,7 +19,7 @@ def test_a_node_that_was_cut_off_comes_back_without_disturbing_anyone() -> None:
     world = World("ABC")
     leader = world.leader()
     lonely = others(world, leader)[0]
-    world.partition(lonely, "".join(others(world, lonely)), tell=False)
+    world.partition(lonely, "".join(others(world, lonely)), notify=False)
     world.run(200)
     term = world[leader].term
     assert world[lonely].term == term
@@ -55,7 +55,7 @@ def test_a_candidate_of_a_higher_term_is_taken_back_in() -> None:
 def test_a_leader_that_hears_no_quorum_steps_down() -> None:
     world = World("ABC")
     leader = world.leader()
-    world.partition(leader, tell=False)
+    world.partition(leader, notify=False)
     world.run(2 * world.settings.election_ticks)
     assert world[leader].role is not RaftRole.LEADER
     with pytest.raises(NotLeader):

@@ -34,7 +34,7 @@ def test_if_the_first_one_cannot_win_the_next_one_tries_soon() -> None:
     world.pump(world.nodes["C"])
     world.until(lambda: world.leaders() == ["C"])
     world.settle()
-    world.partition("BC", "A", tell=False)
+    world.partition("BC", "A", notify=False)
     world.write("C")
     world.settle("B", "C")
     world.group = {}

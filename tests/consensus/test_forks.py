@@ -177,7 +177,7 @@ def test_an_unwritten_majority_is_not_forked_by_an_uncommitted_tail() -> None:
     world = cluster("ABC")
     old = world.leader()
     rest = others(world, old)
-    world.partition(old, "".join(rest), tell=False)
+    world.partition(old, "".join(rest), notify=False)
     world.propose(old)
     world.until(lambda: set(world.leaders()) & set(rest))
     world.write(rest[0])
@@ -190,11 +190,11 @@ def test_a_leader_needs_a_new_election_to_need_fewer() -> None:
     world = cluster("ABC")
     leader = world.leader()
     term, commit = world[leader].term, world[leader].commit_index
-    world.partition(leader, tell=False)
+    world.partition(leader, notify=False)
     world.propose(leader)
     world.run(3)
     assert (world[leader].term, world[leader].commit_index) == (term, commit)
-    world.tell(leader)
+    world.notify(leader)
     assert world[leader].term > term
     assert world[leader].commit_index > commit
     assert not world[leader].whole

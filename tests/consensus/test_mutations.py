@@ -46,13 +46,13 @@ def test_storms_catch(mutant: type[Consensus], rule: type[Majority | Reachable],
 def vote_twice(node_type: type[Consensus]) -> None:
     """C votes for A and crashes; B, which knows nothing of it, requests C's vote in the same term."""
     world = World("ABC", node_type=node_type)
-    world.partition("AC", "B", tell=False)
+    world.partition("AC", "B", notify=False)
     world["A"].state.elections.campaign()
     world.pump(world.nodes["A"])
     world.until(lambda: world.leaders() == ["A"], 5)
     world.crash("C")
     world.restart("C")
-    world.partition("BC", "A", tell=False)
+    world.partition("BC", "A", notify=False)
     world["B"].state.elections.campaign()
     world.pump(world.nodes["B"])
     world.run(30)

@@ -21,7 +21,7 @@ def test_5_1_a_stale_leader_becomes_a_follower_when_it_hears_a_higher_term() -> 
     world = World("ABC")
     old = world.leader()
     rest = others(world, old)
-    world.partition(old, "".join(rest), tell=False)
+    world.partition(old, "".join(rest), notify=False)
     world.until(lambda: set(world.leaders()) & set(rest))
     world.group = {}
     world.leader()
@@ -102,7 +102,7 @@ def test_5_3_a_leader_makes_any_log_like_its_own(extra: int) -> None:
     old = world.leader()
     world.write(old)
     rest = others(world, old)
-    world.partition(old, "".join(rest), tell=False)
+    world.partition(old, "".join(rest), notify=False)
     for _ in range(extra):
         world.propose(old)
     world.until(lambda: set(world.leaders()) & set(rest))
@@ -116,7 +116,7 @@ def test_5_4_1_a_candidate_that_lacks_committed_entries_gets_no_vote() -> None:
     world = World("ABC")
     leader = world.leader()
     late, fresh = others(world, leader)
-    world.partition(late, leader + fresh, tell=False)
+    world.partition(late, leader + fresh, notify=False)
     old = world[late].state.log.history()
     world.write(leader)
     world.settle(leader, fresh)
@@ -207,6 +207,6 @@ def test_hard_state_is_persisted_before_a_vote_is_counted() -> None:
     ready = core.ready()
     assert (core.role, core.commit_index) == (RaftRole.CANDIDATE, 0)
     assert ready.must_sync
-    assert ready.hard_state == HardState(1, "A", 1, 0)
+    assert ready.hard_state == HardState(1, "A", 1, 0, starts=core.durable_state.starts)
     core.advance()
     assert (core.role, core.commit_index) == (RaftRole.LEADER, 0)

@@ -37,7 +37,7 @@ def test_a_follower_far_behind_gets_the_snapshot_in_bounded_parts() -> None:
     world = World("ABC")
     leader = world.leader()
     late = others(world, leader)[0]
-    world.partition("".join(others(world, late)), tell=False)
+    world.partition("".join(others(world, late)), notify=False)
     for _ in range(30):
         world.write(leader)
     compact(world, leader)
@@ -61,7 +61,7 @@ def test_a_follower_slightly_behind_gets_entries_in_spite_of_a_snapshot() -> Non
     leader = world.leader()
     late = others(world, leader)[0]
     world.settle()
-    world.partition("".join(others(world, late)), tell=False)
+    world.partition("".join(others(world, late)), notify=False)
     world.write(leader)
     compact(world, leader)
     world.drop = lambda sender, to, message: isinstance(message, Chunk)
@@ -73,7 +73,7 @@ def test_a_transfer_survives_a_newer_snapshot_and_a_crash_in_its_middle() -> Non
     world = World("ABC")
     leader = world.leader()
     late = others(world, leader)[0]
-    world.partition("".join(others(world, late)), tell=False)
+    world.partition("".join(others(world, late)), notify=False)
     for _ in range(20):
         world.write(leader)
     compact(world, leader)

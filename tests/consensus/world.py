@@ -115,11 +115,11 @@ class World:
         node.core = None
         node.disk.crash(self.random.randrange)
 
-    def partition(self, *groups: str, tell: bool = True) -> None:
+    def partition(self, *groups: str, notify: bool = True) -> None:
         """Partition the network into groups; nodes that are not named are alone."""
         self.group = {name: -1 - number for number, name in enumerate(self.names)}
         self.group |= {name: number for number, group in enumerate(groups) for name in group}
-        if tell:
+        if notify:
             self.tell_reachable()
 
     def heal(self) -> None:
@@ -132,9 +132,9 @@ class World:
     def tell_reachable(self) -> None:
         """Update all failure detectors to the current links."""
         for name in self.names:
-            self.tell(name)
+            self.notify(name)
 
-    def tell(self, name: str) -> None:
+    def notify(self, name: str) -> None:
         core = self.nodes[name].core
         if core is not None:
             alive = (other for other in self.names if self.nodes[other].core is not None)

@@ -35,12 +35,12 @@ def forget_what_was_settled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forget_what_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What clients of a lost node held stays theirs."""
+    """Keep the deliveries of clients of a lost node."""
     monkeypatch.setattr(PeerSession, "lost", PeerSession.end)
 
 
 def keep_settlements_from_the_next_master(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What clients say about deliveries of the last master counts for nothing."""
+    """Ignore settlements of deliveries of the previous master."""
     monkeypatch.setattr(RemoteQueue, "settle_kept", lambda self, settlement, sequences: None)
     monkeypatch.setattr(Queue, "settle_kept", lambda self, settlement, sequences: None)
 
@@ -53,4 +53,4 @@ FAILOVER_MUTATIONS = (
     (forget_what_was_lost, "NothingIsStranded"),
     (keep_settlements_from_the_next_master, "NothingIsStranded"),
 )
-"""What is wrong, and the checker that finds it."""
+"""Mutation → checker that finds it."""

@@ -254,11 +254,11 @@ def test_different_entries_in_one_place_are_found() -> None:
 
 def test_different_operations_under_one_number_are_found() -> None:
     checker = checkers.RingsAgree()
-    assert checker.told("a", "q", 1, 7, b"x"), "nobody had it before"
-    assert not checker.told("b", "q", 1, 7, b"x")
-    assert checker.told("b", "q", 2, 7, b"y"), "another epoch"
+    assert checker.observe("a", "q", 1, 7, b"x"), "nobody had it before"
+    assert not checker.observe("b", "q", 1, 7, b"x")
+    assert checker.observe("b", "q", 2, 7, b"y"), "another epoch"
     assert list(checker.finish(good())) == []
-    checker.told("c", "q", 1, 7, b"y")
+    checker.observe("c", "q", 1, 7, b"y")
     assert list(checker.finish(good())) == ["a and c were told different operations 7 on queue q"]
 
 
@@ -271,3 +271,15 @@ def test_a_message_that_goes_without_an_acknowledgement_is_found() -> None:
     assert list(checker.finish(good())) == []
     checker.went(1, 3)
     assert list(checker.finish(good())) == ["gone and never acknowledged: 1 (m3)"]
+
+
+def test_a_lease_settles_messages_that_were_lost_with_the_only_disk() -> None:
+    end = good()
+    end.history.leased.append(LeasedRecord("lease", 1, ("m3",), 5))
+    checker = checkers.AcksAreNotInvented()
+    checker.came(1, 3, "m3")
+    checker.went(1, 3)
+    assert list(checker.finish(end)) == ["gone and never acknowledged: 1 (m3)"]
+    confirmed = end.history.confirmed.get("m3") or end.history.sent["m3"]
+    checker.excuse(confirmed.at_ms, confirmed.at_ms)
+    assert list(checker.finish(end)) == []

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from mirrormq.broker.leases import lease_manager
 from mirrormq.broker.rescues import Rescues
 from mirrormq.cluster import coordinator
 from mirrormq.cluster.lifecycle import ApplicationLifecycle
 from mirrormq.consensus import Majority, UnsafeTruncation, durable_states
+from mirrormq.leases import lease_manager
 from mirrormq.metadata import ring_commands
 from mirrormq.metadata.changes import Change
 from mirrormq.metadata.commands import Command, PutPolicy
@@ -24,6 +24,7 @@ from mirrormq.metadata.state import MetadataState
 from mirrormq.queues.consumer_turns import ConsumerTurns
 from mirrormq.queues.message import Message
 from mirrormq.queues.paged_queue import PagedQueue
+from mirrormq.queues.publish_intake import PublishIntake
 from mirrormq.queues.queue import Queue
 from mirrormq.ranges import range_protocol
 from mirrormq.replication import promotion
@@ -219,12 +220,12 @@ def let_what_is_given_back_go(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def turn_batches_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reverse the order of messages that arrive together."""
-    publish = Queue._publish_new
+    publish = PublishIntake._publish_new
 
-    def backwards(self: Queue, messages: list[Message], *given: Any) -> None:
+    def backwards(self: PublishIntake, messages: list[Message], *given: Any) -> None:
         publish(self, messages[::-1], *given)
 
-    monkeypatch.setattr(Queue, "_publish_new", backwards)
+    monkeypatch.setattr(PublishIntake, "_publish_new", backwards)
 
 
 def spoil_what_mirrors_keep(monkeypatch: pytest.MonkeyPatch) -> None:

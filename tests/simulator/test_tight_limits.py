@@ -13,8 +13,8 @@ from mirrormq.queues.message import Message
 from mirrormq.queues.pages import Pages
 from mirrormq.replication.lag import LagTracker
 from mirrormq.replication.mirror_copy import MirrorCopy
-from mirrormq.replication.sequence_set import SequenceSet
 from mirrormq.replication.synchronisation import Contents, Synchronisation
+from mirrormq.sequences.sequence_set import SequenceSet
 from mirrormq.simulator.seeds import options_of
 from mirrormq.simulator.shrinking import outcome
 from mirrormq.simulator.tight_limits import TIGHT, limits_tightened

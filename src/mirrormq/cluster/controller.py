@@ -6,6 +6,7 @@ It combines parts that each handle one thing:
     lifecycle              whether the application may run
     coordinator            node failures and replica placement, while this node leads
     partitions             the connectivity of nodes
+    link_placement         nodes of links to other brokers, while this node leads
     startup_discovery      the peers that a starting node waits for
     fork_recovery          forks
 
@@ -20,6 +21,7 @@ from typing import Protocol
 
 import msgspec
 
+from mirrormq.bridges.link_placement import LinkPlacement
 from mirrormq.cluster import partitions
 from mirrormq.cluster.autoheal import LoserNotice, Presence
 from mirrormq.cluster.cluster_messages import ClusterMessage
@@ -39,10 +41,6 @@ PRESENCE_MS = 1000
 HEARSAY_MS = 2000
 """Time that a node without a link to this one still counts as reachable while other nodes see it. When a
 process fails, all of them lose it at once; a single broken connection is restored much faster."""
-
-SILENT_PEER = "nothing heard"
-"""Prefix of the failure detector's reasons. A peer that was silent for the detection time gets no grace
-period."""
 
 REDIAL_MS = 150
 """Grace period to reconnect before a peer counts as down.
@@ -90,6 +88,7 @@ class ClusterController:
         self.member = member
         self.handling = handling
         self.coordinator = Coordinator(member.name, state, PolicyMatcher(state), choose, promotion_timeout_ms)
+        self.link_placement = LinkPlacement(state)
         self.serving = ApplicationLifecycle(member, handling, application, self.coordinator.replica_index)
         self.presences: dict[str, Presence] = {}
         """Last presence of each connected node."""
@@ -118,7 +117,7 @@ class ClusterController:
         self.apart = False
         """Whether other nodes may continue without this one. An application that starts meanwhile must know
         it."""
-        member.metadata.listeners.append(self.coordinator.follow)
+        member.metadata.listeners += [self.coordinator.follow, self.link_placement.follow]
         member.parting = self._partition_started
         self._start_blocker = "it waits for its peers"
         """Reason why the application must not start, as of the last tick. Between ticks the inputs are
@@ -134,25 +133,25 @@ class ClusterController:
         self._discovery.met(peer)
         self._broken_ms.pop(peer, None)
         if self._lingering.pop(peer, None) is not None:
-            self.member.down(peer, "replaced")
+            self.member.down(peer)
         self.member.up(peer, session, stated)
         if self._presence_sent is not None:
             self._send(peer, self._presence_sent, urgent=True)
         self._survey()
 
-    def down(self, peer: str, reason: str) -> None:
-        """Process the loss of the link to a node."""
+    def down(self, peer: str, *, silent: bool) -> None:
+        """Process the loss of the link to a node: `silent` if the failure detector closed it."""
         # A silent peer has used up its time already, and with a strict majority neither side of a broken
         # link can continue alone. Only then is it safe to drop the peer at once.
-        if reason.startswith(SILENT_PEER) or self._strict:
-            self.member.down(peer, reason)
+        if silent or self._strict:
+            self.member.down(peer)
         else:
             self._lingering[peer] = self._now_ms
         self.presences.pop(peer, None)
         self._update_alarms()
         self._connectivity.forget(peer)
         self._fork_recovery.down(peer)
-        if not reason.startswith(SILENT_PEER):
+        if not silent:
             self._broken_ms[peer] = self._now_ms
         self.tell_presence()
         self._survey()
@@ -185,7 +184,7 @@ class ClusterController:
         self.coordinator.tick(now_ms)
         for peer in [name for name, since in self._lingering.items() if now_ms - since >= REDIAL_MS]:
             del self._lingering[peer]
-            self.member.down(peer, "broken")
+            self.member.down(peer)
         self.member.tick()
         self.tell_presence()
         if not self._fork_recovery.goes_on(now_ms):
@@ -205,11 +204,20 @@ class ClusterController:
         if self.coordinator.pending:
             for command in self.coordinator.work():
                 self.member.metadata.write(command, leading=True)
+        if self.link_placement.pending:
+            for assignment in self.link_placement.work():
+                self.member.metadata.write(assignment, leading=True)
         return self.member.work() or changed
+
+    @property
+    def work_pending(self) -> bool:
+        """Whether the leader has decisions to make."""
+        return self.coordinator.pending or self.link_placement.pending
 
     def reconcile(self) -> None:
         """Update coordinator and lifecycle after a metadata change or a change of leader."""
         self.coordinator.lead(self.member.leading, self.member.consensus.term)
+        self.link_placement.lead(self.member.leading, self.member.consensus.term)
         self.serving.reconcile(self._now_ms)
 
     def _survey(self) -> None:

@@ -110,12 +110,13 @@ def share(me: str, queue: Queue, alive: Iterable[str], winner: MetadataState) ->
 
 
 def _counts_on(theirs: Queue, me: str, mine: Queue) -> bool:
-    """Return whether the winner may promote the copy that this node kept when it left the ring on its side.
+    """Return whether the winner may promote the copy of this node.
 
     Neither side has promoted a master since they parted, so the copy belongs to the epoch that both know.
-    To drop it would trust the master of this side, whose disk may have failed since.
+    To drop it would trust the master of this side, whose disk may have failed since. A member of the ring
+    keeps its copy only if the queue is down on the winner's side: nothing has happened to it there.
     """
-    if me in mine.ring.members or theirs.ring.epoch != mine.ring.epoch:
+    if theirs.ring.epoch != mine.ring.epoch or (me in mine.ring.members and not theirs.waits_for):
         return False
     return me in theirs.ring.in_sync or any(former.node == me for former in theirs.former)
 

@@ -65,8 +65,8 @@ SETTINGS = RaftSettings(election_ticks=120, heartbeat_ticks=8, stagger_ticks=3)
 detector's. When a link goes down the election starts at once, with candidates staggered by 75 ms."""
 
 STARTUP_TICKS = 80
-"""Ticks that a starting node waits before it votes, for the voters that ran by its last knowledge: 2 s, ten
-times what a link takes. One of them may remember more of its disk than is on it (`durable_states`)."""
+"""Ticks that a starting node waits for the other voters before it votes: 2 s, ten times what a link takes.
+One of them may remember more of its disk than is on it (`durable_states`)."""
 
 LOG_BYTES_MAX = 4 * 1024 * 1024
 """Log size limit: a snapshot replaces the log when its entries outweigh both this and the last snapshot.
@@ -115,7 +115,7 @@ class Member:
         self._leader: str | None = None
         self._introduced = False  # whether this incarnation has met a leader
         self._startup_ticks = STARTUP_TICKS
-        self._promise: tuple[int, str | None, int] | None = None
+        self._promise: object = None
         self._sync = False
         self._taken = False
         self._idle = False  # nothing has happened since the last `work`
@@ -239,7 +239,7 @@ class Member:
             self._events.append(CaughtUp(stated.name))
             self._presence_changed()
 
-    def down(self, peer: str, reason: str = "") -> None:
+    def down(self, peer: str) -> None:
         """Record that the link to a node is gone."""
         self._linked.discard(peer)
         self._met.discard(peer)
@@ -298,9 +298,9 @@ class Member:
             self._wake()
 
     def _note_unmet(self) -> None:
-        """End the startup wait when every voter that ran has been met. Nodes that did not run by this node's
-        last knowledge cannot have seen more of its disk than it has."""
-        if not self.consensus.state.voters.intersection(self._running_before) - self._met:
+        """End the startup wait when every voter has been met. A voter that did not run by this node's last
+        knowledge may have seen more of its disk, if that is an older copy."""
+        if not self.consensus.state.voters - {self.name} - self._met:
             self._startup_ticks = 0
         self.consensus.set_unmet(self._startup_ticks > 0)
 
@@ -391,13 +391,13 @@ class Member:
             self._notice_leader()
         finally:
             self._working = False
-        told = self._apply_barrier.work(self.consensus.state.log.applied)
-        for callback in told:
+        due = self._apply_barrier.work(self.consensus.state.log.applied)
+        for callback in due:
             _survive(trouble, callback)
         self._tell(trouble)
         if trouble:
             raise trouble[0]
-        return bool(told) or version != self.metadata.state.version
+        return bool(due) or version != self.metadata.state.version
 
     def _take_more(self) -> bool:
         """Let the store propose commands that have waited for room."""
@@ -441,7 +441,7 @@ class Member:
         hard_state = ready.hard_state
         promise = self._promise
         if hard_state is not None:
-            self._promise = (hard_state.term, hard_state.vote, hard_state.boots)
+            self._promise = hard_state.promise
         if not self._single or ready.restore or promise != self._promise:
             return ready.must_sync
         only_commands = all(isinstance(entry.payload, Command) for entry in ready.entries)

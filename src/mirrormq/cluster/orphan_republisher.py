@@ -33,7 +33,7 @@ class OrphanRepublisher:
         self.refused_count = 0
         """Messages that the queue refused in this attempt."""
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Publish the next messages, unless some are unconfirmed. Finish when none is left, or after a
         refusal.
 
@@ -64,10 +64,10 @@ class OrphanRepublisher:
         """Remove messages from the store that the queue has confirmed."""
         sequences = [self._under_way.pop(number) for number in range(first, last + 1)]
         self._orphans.settled(self.number, sequences)
-        self.go_on()
+        self.resume()
 
     def refused(self, number: int) -> None:
         """Count a message that the queue has refused."""
         del self._under_way[number]
         self.refused_count += 1
-        self.go_on()
+        self.resume()

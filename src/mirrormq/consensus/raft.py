@@ -323,7 +323,7 @@ class Consensus:
         if now != before:
             ready.hard_state = now
         # A new commit index alone needs no sync: it only saves time at the next start.
-        durable = (now.term, now.vote, now.boots) != (before.term, before.vote, before.boots)
+        durable = now.promise != before.promise
         ready.must_sync = durable or ready.restore or bool(ready.entries)
         self._handed(now)
         return ready
@@ -353,6 +353,7 @@ class Consensus:
         self._handed_out = False
         state = self.state
         state.log.stable = state.log.persisting
+        state.durable_states.persisted()
         state.elections.own_vote_persisted(state.saved.term, state.saved.vote)
         if state.leading:
             state.replication.count()

@@ -76,6 +76,15 @@ ENTRY_BYTES = 64
 """Overhead of an entry beside its data, in bytes: numbers, a node's name, tags."""
 
 
+class DiskStart(msgspec.Struct, frozen=True, array_like=True):
+    """Start of a node on its disk: the random number drawn for it, and the state that it loaded."""
+
+    boots: int
+    start: int
+    term: int
+    last: tuple[int, int]
+
+
 class DurableState(msgspec.Struct, frozen=True, array_like=True, tag="durable-state"):
     """Durable position of a node's metadata, as the node states it when a link comes up."""
 
@@ -87,6 +96,8 @@ class DurableState(msgspec.Struct, frozen=True, array_like=True, tag="durable-st
     term: int
     last: tuple[int, int]
     """Term and index of the last entry on disk."""
+    starts: tuple[DiskStart, ...] = ()
+    """Latest starts on this disk, oldest first, this one included. Peers do not store them."""
 
 
 class HardState(msgspec.Struct, frozen=True, array_like=True):
@@ -102,6 +113,13 @@ class HardState(msgspec.Struct, frozen=True, array_like=True):
     commit: int = NOTHING
     peers: tuple[DurableState, ...] = ()
     """Highest durable state that each other node has stated (`durable_states`)."""
+    starts: tuple[DiskStart, ...] = ()
+    """Latest starts on this disk (`durable_states.STARTS_KEPT`)."""
+
+    @property
+    def promise(self) -> tuple[int, str | None, int, tuple[DiskStart, ...]]:
+        """Part of the hard state that other nodes rely on."""
+        return self.term, self.vote, self.boots, self.starts
 
 
 class Applied(msgspec.Struct, frozen=True, array_like=True):

@@ -117,7 +117,8 @@ class RaftState:
 
     def hard_state(self) -> HardState:
         peers = tuple(sorted(self.durable_states.known.values(), key=lambda peer: peer.name))
-        return HardState(self.term, self.vote, self.boots, self.log.commit, peers)
+        starts = self.durable_states.starts
+        return HardState(self.term, self.vote, self.boots, self.log.commit, peers, starts)
 
     def send(self, to: str, message: Message) -> None:
         """Queue a message. It leaves after the current Ready has been persisted."""

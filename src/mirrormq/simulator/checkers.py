@@ -11,6 +11,7 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from mirrormq.simulator.run_history import Released, RunHistory, SentRecord
+from mirrormq.simulator.single_copies import SingleCopies
 
 SHOWN = 3
 """Examples in a sentence."""
@@ -61,17 +62,10 @@ def some(found: Iterable[str]) -> str:
     return f"{len(listed)} ({'; '.join(listed[:SHOWN])}{more})"
 
 
-class ConfirmedIsKept:
+class ConfirmedIsKept(SingleCopies):
     """G1: every confirmed message was delivered and acknowledged in the end. Only persistent messages are
     checked: transient ones may be lost when all nodes that have them die. Messages are excused that were
     confirmed while one node was left, whose disk failed then."""
-
-    def __init__(self) -> None:
-        self._excuses: list[tuple[int, int]] = []
-
-    def excuse(self, from_ms: int, to_ms: int) -> None:
-        """Excuse messages confirmed in this time: they may have been on one disk only, which failed."""
-        self._excuses.append((from_ms, to_ms))
 
     def finish(self, end: EndState) -> Iterator[str]:
         history = end.history
@@ -86,11 +80,8 @@ class ConfirmedIsKept:
             body
             for body in bodies
             if body in history.confirmed and history.sent[body].persistent
-            if not self._is_excused(history.confirmed[body].at_ms)
+            if not self.is_excused(history.confirmed[body].at_ms)
         }
-
-    def _is_excused(self, at_ms: int) -> bool:
-        return any(start <= at_ms <= stop for start, stop in self._excuses)
 
 
 class NothingIsInvented:
@@ -273,7 +264,7 @@ class RingsAgree:
         self._told: dict[tuple[str, object, int], tuple[str, bytes]] = {}
         self._wrong: list[str] = []
 
-    def told(self, node: str, queue: str, epoch: object, number: int, operation: bytes) -> bool:
+    def observe(self, node: str, queue: str, epoch: object, number: int, operation: bytes) -> bool:
         """Record that a member has an operation; return True if it is the first member that has it."""
         key = queue, epoch, number
         if key not in self._told:
@@ -288,13 +279,14 @@ class RingsAgree:
         yield from list(dict.fromkeys(self._wrong))[:SHOWN]
 
 
-class AcksAreNotInvented:
+class AcksAreNotInvented(SingleCopies):
     """Removals: a message leaves a queue only because a consumer acknowledged it. Expired and rejected
     messages go to another queue, and no client purges. A sequence may stand for another message on another
-    side: any of them counts. A lease settles sequences, also of transient messages that a restart has
-    ended."""
+    side: any of them counts. A lease settles sequences, also of messages that are lost: transient ones after
+    a restart, and those that were on one disk only, which failed."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._bodies: dict[tuple[int, int], set[str]] = {}
         self._gone: set[tuple[int, int]] = set()
 
@@ -315,9 +307,14 @@ class AcksAreNotInvented:
         history = end.history
         wrong = {min(bodies) for bodies in found if bodies and not bodies & history.acknowledged.keys()}
         if history.leased:
-            wrong = {body for body in wrong if history.sent[body].persistent}
+            wrong = {
+                body for body in wrong if history.sent[body].persistent and not self._is_lost(body, history)
+            }
         if wrong:
             yield f"gone and never acknowledged: {some(wrong)}"
+
+    def _is_lost(self, body: str, history: RunHistory) -> bool:
+        return self.is_excused((history.confirmed.get(body) or history.sent[body]).at_ms)
 
 
 class MetadataIsEqual:

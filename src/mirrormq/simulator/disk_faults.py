@@ -168,7 +168,8 @@ def _is_on_other_node(node: SimulatedNode, victim: str) -> bool:
     living = {(found.name, found.incarnation) for found in state.nodes.values() if found.running}
     for queue in state.queues.values():
         ring = queue.ring
-        if victim not in ring.members or not queue.survives_restart:
+        holders = {*ring.members, *(former.node for former in queue.former)}
+        if victim not in holders or not queue.survives_restart:
             continue
         others = ring.in_sync - {victim}
         if queue.waits_for or not any((name, ring.incarnation_of(name)) in living for name in others):

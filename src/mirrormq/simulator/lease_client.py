@@ -14,7 +14,7 @@ from mirrormq.client.client_events import Delivery, Event, MethodReply
 from mirrormq.ranges import range_protocol
 from mirrormq.ranges.range_batch import BatchRow, RangeBatch
 from mirrormq.ranges.range_protocol import TakenSpans
-from mirrormq.ranges.spans import digest
+from mirrormq.sequences.spans import digest
 from mirrormq.simulator.run_history import AcknowledgedRecord, DeliveredRecord, LeasedRecord
 from mirrormq.simulator.workload import SimulatedClient, declarations
 from mirrormq.wire import methods
@@ -110,7 +110,7 @@ class LeaseClient(SimulatedClient):
                 request = range_protocol.release(self.queue, self.name)
         self.session.ask(request, body)
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if isinstance(event, MethodReply) and isinstance(event.method, methods.BasicConsumeOk):
             self._ready = True
         elif isinstance(event, Delivery):

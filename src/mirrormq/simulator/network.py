@@ -24,9 +24,6 @@ LOOK_MS = 250
 SILENCE_MS = 3500
 """Timeout of the failure detector (`peers/failure_detector.py`)."""
 
-SILENT_PEER = "nothing heard for 3.5 s"
-"""Reason for a lost link in the text of the real failure detector."""
-
 DIAL_MS = 60
 """Longest time to connect. A lost connection is dialled again at once."""
 
@@ -44,7 +41,7 @@ class NetworkListener(Protocol):
         """Return the durable state that the node states in the handshake."""
 
     def up(self, peer: str, session: int, stated: Any) -> None: ...
-    def down(self, peer: str, reason: str) -> None: ...
+    def down(self, peer: str, *, silent: bool) -> None: ...
     def receive(self, peer: str, message: Any) -> None: ...
 
 
@@ -158,7 +155,7 @@ class Network:
         pair = frozenset((one, other))
         session = self._sessions.get(pair)
         if session is not None:
-            self._hang_up(one, pair, session, "connection reset")
+            self._hang_up(one, pair, session)
 
     def linked(self, one: str, other: str) -> bool:
         """Return whether two nodes run and no cut separates them."""
@@ -190,7 +187,7 @@ class Network:
                 if data != END:
                     self._users[receiver].receive(sender, self._decode(data))
                 else:
-                    self._end_one(receiver, frozenset((sender, receiver)), session, "closed by the peer")
+                    self._end_one(receiver, frozenset((sender, receiver)), session)
                 return
 
     def _check_links(self) -> None:
@@ -206,12 +203,12 @@ class Network:
                 if peer_sends and (peer, name) not in self.cuts:
                     end.heard_ms = now
                 elif now - end.heard_ms >= SILENCE_MS:
-                    self._hang_up(name, pair, session, SILENT_PEER)
+                    self._hang_up(name, pair, session, silent=True)
         self._dial_all()
 
-    def _hang_up(self, name: str, pair: frozenset[str], session: _Session, reason: str) -> None:
+    def _hang_up(self, name: str, pair: frozenset[str], session: _Session, *, silent: bool = False) -> None:
         if session.ends[name].open and name in self._users:
-            self._end_one(name, pair, session, reason)
+            self._end_one(name, pair, session, silent=silent)
             self._close(name, pair, session)
 
     def _close(self, name: str, pair: frozenset[str], session: _Session) -> None:
@@ -235,12 +232,12 @@ class Network:
             if sum(map(len, session.ends[sender].lanes)) == before:
                 return
 
-    def _end_one(self, name: str, pair: frozenset[str], session: _Session, reason: str) -> None:
+    def _end_one(self, name: str, pair: frozenset[str], session: _Session, *, silent: bool = False) -> None:
         session.ends[name].open = False
         (peer,) = pair - {name}
         if not session.ends[peer].open:
             self._sessions.pop(pair, None)
-        self._users[name].down(peer, reason)
+        self._users[name].down(peer, silent=silent)
         self._dial(name, peer)
 
     def _dial(self, one: str, other: str) -> None:
@@ -268,7 +265,7 @@ class Network:
         if old is not None:
             for name in (one, other):
                 if old.ends[name].open:
-                    self._end_one(name, pair, old, "replaced")
+                    self._end_one(name, pair, old)
         self._count += 1
         session = self._sessions[pair] = _Session(self._count, one, other, self._timeline.now_ms)
         for name, peer in ((one, other), (other, one)):

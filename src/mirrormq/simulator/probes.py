@@ -95,7 +95,7 @@ class Probes:
         for offset, operation in enumerate(ring.log.after(first)):
             number = first + 1 + offset
             epoch = epoch_of(ring.history, number)
-            if not epoch or self.rings.told(node.name, queue, (story, epoch), number, operation):
+            if not epoch or self.rings.observe(node.name, queue, (story, epoch), number, operation):
                 self._note(replica.queue_id, operation)
 
     def _note(self, queue_id: int, data: bytes) -> None:

@@ -1,8 +1,8 @@
 """Simulated machine: a disk that survives, and a process on it that may fail.
 
 The process is the real code without sockets and files: consensus log, member, cluster controller, and the
-application that the controller starts and stops (`house`). As in the runtime, input for the application is
-followed by a turn of the broker, and input for the controller by its work.
+application that the controller starts and stops. As in the runtime, input for the application is followed by
+a turn of the broker, and input for the controller by its work.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SimulatedHost(Protocol):
     def first_state(self) -> Snapshot:
         """Return the initial state of a node with an empty disk."""
 
-    def make_house(self, node: SimulatedNode) -> HostedApplication:
+    def make_application(self, node: SimulatedNode) -> HostedApplication:
         """Return the application of a starting process."""
 
 
@@ -85,7 +85,7 @@ class SimulatedNode:
         self._busy_until_ms = 0
         self.log: ConsensusLog
         self.member: Member
-        self.house: HostedApplication
+        self.application: HostedApplication
         self.controller: ClusterController
 
     # -- process --------------------------------------------------------------------------------
@@ -108,8 +108,8 @@ class SimulatedNode:
             self.name, self.log, rule, choose, self.send, self.mark_dirty,
             address=f"{self.name}:1", settings=member.SETTINGS,
         )  # fmt: skip
-        self.house = world.make_house(self)
-        self.controller = ClusterController(self.member, world.handling, self.house, choose, self.send)
+        self.application = world.make_application(self)
+        self.controller = ClusterController(self.member, world.handling, self.application, choose, self.send)
         world.network.attach(self.name, self)
         self.controller.want(True)
         self._tick()
@@ -164,18 +164,18 @@ class SimulatedNode:
 
     def up(self, peer: str, session: int, stated: DurableState | None) -> None:
         self.controller.up(peer, session, stated)
-        self.house.up(peer)
+        self.application.up(peer)
         self.mark_dirty()
         self.wake()
 
-    def down(self, peer: str, reason: str) -> None:
-        self.controller.down(peer, reason)
-        self.house.down(peer)
+    def down(self, peer: str, *, silent: bool) -> None:
+        self.controller.down(peer, silent=silent)
+        self.application.down(peer)
         self.mark_dirty()
         self.wake()
 
     def receive(self, peer: str, message: Any) -> None:
-        if self.house.receive(peer, message):
+        if self.application.receive(peer, message):
             self.wake()
         else:
             self.controller.receive(peer, message)
@@ -208,7 +208,7 @@ class SimulatedNode:
 
     def _turn(self) -> None:
         self._turn_planned = False
-        if self.house.turn():
+        if self.application.turn():
             self.wake()
         self._rest()
 
@@ -216,7 +216,7 @@ class SimulatedNode:
         self._work_planned = False
         if self.controller.work():
             self.wake()
-        if self.controller.coordinator.pending:
+        if self.controller.work_pending:
             self.mark_dirty()
         self._rest()
 

@@ -33,7 +33,7 @@ class TransactionClient(SimulatedClient):
             self.session.send(*declarations(queue))
         self.session.send(methods.encode_tx_select())
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         match event:
             case MethodReply(_, methods.TxSelectOk()):
                 self._ready = True
@@ -105,7 +105,7 @@ class GetClient(SimulatedConsumer):
         assert self.session is not None
         self.session.send(*declarations(self.queue))
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         match event:
             case MethodReply(_, methods.QueueDeclareOk()):
                 self._ready = True

@@ -184,7 +184,7 @@ class SimulatedClient:
         if isinstance(event, Closed | ChannelClosed):
             self.closed(event.code, event.text)
             return
-        self.hear(event)
+        self.on_event(event)
 
     def closed(self, code: int, text: str) -> None:
         """Reconnect after the node has closed the connection or the channel."""
@@ -230,7 +230,7 @@ class SimulatedClient:
     def begin(self) -> None:
         """Handle a new connection."""
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Handle a reply or a delivery."""
 
     def act(self) -> None:
@@ -255,7 +255,7 @@ class SimulatedPublisher(SimulatedClient):
         assert self.session is not None
         self.session.send(*declarations(self.queue))
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         assert self.session is not None
         match event:
             case MethodReply(_, methods.QueueDeclareOk()):
@@ -325,7 +325,7 @@ class SimulatedConsumer(SimulatedClient):
             methods.encode_basic_consume(self.queue),
         )
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         match event:
             case MethodReply(_, methods.BasicConsumeOk()):
                 self._ready = True

@@ -103,7 +103,7 @@ class SimulationOptions(NamedTuple):
     """Schedule of faults, if it is not to be drawn."""
     left_out: frozenset[int] = frozenset()
     """Numbers of faults that do not happen."""
-    make_house: Callable[[SimulatedNode, Callable[[SimulatedNode], None]], HostedApplication] = (
+    make_application: Callable[[SimulatedNode, Callable[[SimulatedNode], None]], HostedApplication] = (
         SimulatedApplication
     )
 
@@ -180,9 +180,9 @@ class World:
         self.held.excuse()
         return definition
 
-    def make_house(self, node: SimulatedNode) -> HostedApplication:
+    def make_application(self, node: SimulatedNode) -> HostedApplication:
         """Create the application of a node, with the real broker."""
-        return self.options.make_house(node, self._turned)
+        return self.options.make_application(node, self._turned)
 
     def serving(self) -> list[str]:
         """Return the nodes that take clients now."""
@@ -193,8 +193,8 @@ class World:
     def broker(self, node: str) -> Broker | None:
         """Return the broker of a node; None if it does not serve."""
         found = self.nodes[node]
-        house = found.house if found.running else None
-        return house.broker if isinstance(house, SimulatedApplication) else None
+        application = found.application if found.running else None
+        return application.broker if isinstance(application, SimulatedApplication) else None
 
     def nudge(self, node: str) -> None:
         """Schedule a turn of a node after client input."""
@@ -217,6 +217,7 @@ class World:
     def single_copy(self, from_ms: int, to_ms: int) -> None:
         """Excuse messages confirmed in this time: they may have been on one disk only, which failed."""
         self.kept.excuse(from_ms, to_ms)
+        self.watch.acks.excuse(from_ms, to_ms)
 
     def note(self, text: str) -> None:
         """Record an event in the trace."""
@@ -345,7 +346,9 @@ class World:
         return [client.name for client in drainers if not client.consumes] + [
             name
             for name, node in self.nodes.items()
-            if node.running and isinstance(node.house, SimulatedApplication) and not node.house.empty()
+            if node.running
+            and isinstance(node.application, SimulatedApplication)
+            and not node.application.empty()
         ]
 
     def _judge(self) -> None:
@@ -360,13 +363,13 @@ class World:
     # -- end state ------------------------------------------------------------------------------
 
     def copies(self) -> list[SimulatedCopy]:
-        """Return every node's copy of every queue."""
-        return [
-            copy
-            for node in self.nodes.values()
-            if node.running and isinstance(node.house, SimulatedApplication)
-            for copy in node.house.copies()
-        ]
+        """Return every node's copy of every queue. Reading may find damage, which nodes repair in a turn."""
+        copies: list[SimulatedCopy] = []
+        for node in self.nodes.values():
+            if node.running and isinstance(node.application, SimulatedApplication):
+                copies += node.application.copies()
+                node.wake()
+        return copies
 
     def metadata(self) -> dict[str, bytes]:
         """Return every node's metadata."""
@@ -425,7 +428,9 @@ class World:
         found += [
             f"{node.name} keeps orphans"
             for node in self.nodes.values()
-            if node.running and isinstance(node.house, SimulatedApplication) and node.house.has_orphans()
+            if node.running
+            and isinstance(node.application, SimulatedApplication)
+            and node.application.has_orphans()
         ]
         found += [f"{name} has damaged messages" for name in self.names if self._has_damage(name)]
         found += [
@@ -437,16 +442,18 @@ class World:
         return found[:6]
 
     def _has_damage(self, name: str) -> bool:
-        """Return whether a node has damaged records of messages that another node must have."""
+        """Return whether a node has damaged records of messages that another node has, or must have."""
         broker = self.broker(name)
-        pending = broker.journal.damage.pending() if broker is not None else {}
-        bodies = {
-            body
-            for queue_id, sequences in pending.items()
+        damaged = [
+            (queue_id, sequence)
+            for queue_id, sequences in (broker.journal.damage.pending() if broker is not None else {}).items()
             for sequence in sequences
-            for body in self.watch.acks.bodies(queue_id, sequence)
-        }
-        return bool(self.kept.covered(bodies, self.history))
+        ]
+        others = [other for other in map(self.broker, self.names) if other not in (None, broker)]
+        bodies = {body for place in damaged for body in self.watch.acks.bodies(*place)}
+        return bool(self.kept.covered(bodies, self.history)) or any(
+            _has_good_copy(other, *place) for other in others if other is not None for place in damaged
+        )
 
     def _is_whole(self, queue: records.Queue, state: MetadataState) -> bool:
         """Return whether a queue has a master and all its mirrors, in the present incarnations of their
@@ -461,3 +468,10 @@ class World:
     def _left(self) -> list[SimulatedCopy]:
         drained = any(isinstance(client, Drainer) for client in self.clients)
         return self.copies() if drained else []
+
+
+def _has_good_copy(broker: Broker, queue_id: int, sequence: int) -> bool:
+    """Return whether a node stores a message of a queue whose record it has not found damaged."""
+    store = broker.journal.queues.get(queue_id)
+    damaged = broker.journal.damage.pending().get(queue_id, ())
+    return store is not None and store.has(sequence) and sequence not in damaged
