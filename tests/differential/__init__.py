@@ -1,1 +1,1 @@
-"""The same small scripts run on RabbitMQ and on MirrorMQ, and their transcripts must be equal."""
+"""Differential tests: small scripts run on RabbitMQ and on MirrorMQ; their transcripts must be equal."""

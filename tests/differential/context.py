@@ -1,4 +1,4 @@
-"""What a script gets: connections and channels that are ready to use, an administrator, and ways to wait."""
+"""Context of a script: connections and channels that are ready to use, an administrator, ways to wait."""
 
 from __future__ import annotations
 

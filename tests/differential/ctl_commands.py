@@ -23,7 +23,7 @@ class Verbs:
         return self.call("queue.declare", queue=queue, **flags, **_optional(arguments=arguments))
 
     def passive(self, queue: str) -> Method:
-        """How many messages there are, this channel's own publishes included."""
+        """Return the number of messages, this channel's own publishes included."""
         self.wait_for_hidden_confirms()
         return self.call("queue.declare", queue=queue, passive=True)
 

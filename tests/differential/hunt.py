@@ -34,7 +34,7 @@ class Hunt:
         self._sides = [(broker, RabbitAdmin(broker)) for broker in (rabbitmq, mirrormq)]
 
     def both(self, name: str, steps: list[Step]) -> Found:
-        """What RabbitMQ and MirrorMQ say."""
+        """Return the transcripts of RabbitMQ and MirrorMQ."""
 
         def flush_operations(context: Context) -> None:
             Player(context, steps, PAUSE_S).play()
@@ -44,12 +44,12 @@ class Hunt:
         return first, second
 
     def differ(self, name: str, steps: list[Step]) -> Found | None:
-        """What they say, if it differs each time and RabbitMQ does not contradict itself."""
-        told = [self.both(name, steps)]
-        while len(told) < TRIES and told[-1][0] == told[0][0] != told[-1][1]:
-            told.append(self.both(name, steps))
-        certain = len({rabbitmq for rabbitmq, _ in told}) == 1
-        return told[0] if certain and all(one != other for one, other in told) else None
+        """Return both transcripts if they differ each time and RabbitMQ's own runs agree."""
+        reported = [self.both(name, steps)]
+        while len(reported) < TRIES and reported[-1][0] == reported[0][0] != reported[-1][1]:
+            reported.append(self.both(name, steps))
+        certain = len({rabbitmq for rabbitmq, _ in reported}) == 1
+        return reported[0] if certain and all(one != other for one, other in reported) else None
 
     def shorten(self, name: str, steps: list[Step], found: Found) -> tuple[list[Step], Found]:
         """Leave out what is not needed: halves first, single steps last."""
@@ -66,7 +66,7 @@ class Hunt:
         return steps, found
 
     def seed(self, seed: int) -> str:
-        """What is to be said about a seed; nothing if the two agree."""
+        """Return the report about a seed, empty if both brokers agree."""
         name, steps = f"conversation {seed}", pending_reply(seed)
         found = self.differ(name, steps)
         if found is None:

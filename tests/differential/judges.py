@@ -1,4 +1,4 @@
-"""How both brokers are started for the scripts: same settings, so that only behaviour can differ."""
+"""Launch of both brokers for the scripts, with equal settings, so that only behaviour can differ."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Body = Callable[[Context], None]
 
 
 class Broker(Protocol):
-    """What the launchers in tests/brokers have in common."""
+    """Common interface of the launchers in tests/brokers."""
 
     amqp_port: int
     node_name: str

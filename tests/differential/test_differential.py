@@ -30,7 +30,7 @@ def test_mirrormq_answers_as_rabbitmq(name: str, transcripts: Transcripts) -> No
 
 
 def test_kept_transcripts_are_rabbitmqs(transcripts: Transcripts) -> None:
-    """What the repository keeps is what a real RabbitMQ says today; every script has one."""
+    """Stored transcripts equal those of a real RabbitMQ today; every script has one."""
     wrong = [
         difference(transcripts.judge[name], transcripts.kept.get(name, ""), "RabbitMQ now", f"kept {name}")
         for name in transcripts.judge

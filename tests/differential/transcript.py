@@ -1,4 +1,4 @@
-"""What a script saw, as lines of text, with what may legitimately differ taken out by named rules.
+"""Transcript of a script as lines of text; named rules remove legitimate differences.
 
 Rules (each is applied as a line is written, so transcripts hold no trace of the broker or of the run):
 
@@ -57,7 +57,7 @@ CAPABILITIES: dict[str, Any] = {
     "consumer_cancel_notify": True,
     "publisher_confirms": True,
 }
-"""What scripts say their client can do, unless they say otherwise."""
+"""Default client capabilities of the scripts."""
 
 
 class Transcript:

@@ -23,7 +23,7 @@ RESOURCE_LOCKED = 405
 DELIVERY = re.compile(r'^(\w+\.\d+) < basic\.deliver consumer-tag="(.*?)" delivery-tag=(\d+)')
 GOT = re.compile(r"^(\w+\.\d+) < basic\.get-ok delivery-tag=(\d+)")
 SLOW = frozenset(["drop", "connection.close", "cross connection.close", "set_policy", "clear_policy"])
-"""What RabbitMQ tells its queues about in the background."""
+"""Steps that RabbitMQ passes to its queues in the background."""
 SLOW_PAUSES = 5
 
 
@@ -186,7 +186,7 @@ class Player:
             channel.hidden_call("exchange.declare", exchange="amq.direct", passive=True)
 
     def learn(self, automatic: bool) -> None:
-        """Which deliveries there are to answer."""
+        """Note the deliveries that await an answer."""
         lines = self.c.transcript.lines
         for line in lines[self.read :]:
             if found := DELIVERY.match(line):
@@ -200,7 +200,7 @@ class Player:
     # -- the end ---------------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """How many messages and consumers each connection sees."""
+        """Record the numbers of messages and consumers that each connection sees."""
         for connection in self.connections.values():
             if connection.ended_or_ending:
                 continue

@@ -1,4 +1,4 @@
-"""What random conversations are about: few names, so that they meet, and arguments good, bad and odd."""
+"""Vocabulary of random conversations: few names, so that they collide; valid, invalid and odd arguments."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Words:
     def __init__(self, random: Random, *, polite: bool) -> None:
         self.random = random
         self.odd = 0.1 if polite else 1.0
-        """How likely mistakes are. They end channels; whoever makes few gets further."""
+        """Probability of a mistake. Mistakes end channels, so few of them make longer conversations."""
 
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability

@@ -39,7 +39,7 @@ def unbind_default_exchange(c: Context) -> None:
 
 @script
 def bind_twice(c: Context) -> None:
-    """The same binding twice is one binding."""
+    """A repeated binding is one binding."""
     ch = c.channel()
     ch.queue("q")
     ch.bind("q", "amq.direct", "k")

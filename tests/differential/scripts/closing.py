@@ -58,7 +58,7 @@ def closing_then_other_methods(c: Context) -> None:
 
 @script
 def closing_then_strange_frames(c: Context) -> None:
-    """So are content frames, and frames of unknown kinds."""
+    """Content frames and frames of unknown types are ignored after connection.close."""
     a = c.connect()
     a.zero.call("connection.close", reply_code=200)
     a.send_frame(2, 0, b"\0" * 14, say="a content header on channel 0")
@@ -87,7 +87,7 @@ def closing_ends_with_heartbeat_interval(c: Context) -> None:
 
 @script
 def closing_behind_methods(c: Context) -> None:
-    """What was sent before connection.close on channels is done first."""
+    """Methods sent on channels before connection.close are executed first."""
     a = c.connect()
     ch = c.channel(a, plain=True)
     with a.at_once():

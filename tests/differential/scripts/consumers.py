@@ -305,7 +305,7 @@ def consume_two_queues_one_channel(c: Context) -> None:
 
 @script
 def consume_backlog(c: Context) -> None:
-    """What was there before comes in order."""
+    """A backlog is delivered in order."""
     ch = c.channel()
     ch.queue("q")
     for text in "abc":

@@ -158,7 +158,7 @@ def dead_letter_routing_key_drops_cc(c: Context) -> None:
 
 @script
 def dead_letter_missing_exchange(c: Context) -> None:
-    """Nobody minds; the message is gone."""
+    """A missing dead-letter exchange is no error; the message is dropped."""
     ch = c.channel()
     ch.queue("q", {"x-dead-letter-exchange": "nowhere"})
     ch.publish("", "q", "x")
@@ -293,7 +293,7 @@ def dead_letter_forged_x_death_not_an_array(c: Context) -> None:
 
 @script
 def dead_letter_purge_and_delete_do_not(c: Context) -> None:
-    """What is purged or deleted with its queue is gone."""
+    """Messages that are purged, or deleted with their queue, are not dead-lettered."""
     ch = prepare(c)
     ch.publish("", "q", "purged")
     ch.wait_for_hidden_confirms()

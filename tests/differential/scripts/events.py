@@ -85,7 +85,7 @@ class Events:
                 raise Stopped(f"no event {key}")
 
     def done(self) -> None:
-        """Whatever else happened on the broker is not this script's."""
+        """Ignore events that other scripts caused."""
         self.channel.hidden_call("basic.qos")
         self.channel.inbox.clear()
         self.channel.connection.end()

@@ -174,7 +174,7 @@ def exchange_alternate_not_a_string(c: Context) -> None:
 
 @script
 def exchange_alternate_missing_exchange(c: Context) -> None:
-    """Nobody checks that the alternate exists; messages are then returned."""
+    """The alternate exchange need not exist; messages are then returned."""
     ch = c.channel()
     ch.exchange("e", "direct", {"alternate-exchange": "nowhere"})
     ch.publish("e", "k", "lost", mandatory=True)

@@ -124,5 +124,5 @@ def foreign_death_circle(c: Context) -> None:
 
 @script
 def foreign_death_circle_broken_by_rejection(c: Context) -> None:
-    """Somebody says that the message was rejected in q: it may come back there."""
+    """A publisher's x-death says that the message was rejected in q, so it may return there."""
     circle(c, [death("q", "rejected", count=counted(1)), death("q", "expired", count=counted(1))])

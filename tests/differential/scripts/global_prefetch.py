@@ -28,13 +28,13 @@ def served(c: Context, ch: Channel, acks: int, *, by: str, multiple: int = 1) ->
     return counts
 
 
-def judge(c: Context, ch: Channel, counts: Counter[str], sharers: int) -> None:
-    """Which of them is luck; that none has less than half of its share is not."""
-    least = min(counts.values()) if len(counts) == sharers else 0
-    fair = least * 2 * sharers >= sum(counts.values())
+def judge(c: Context, ch: Channel, counts: Counter[str]) -> None:
+    """Record how many consumers were served. RabbitMQ draws the next queue at random and its processes race, so
+    the shares of one run prove nothing; tests/channels/test_global_prefetch.py holds ours to half of an
+    equal share."""
     ch.connection.end()
     ch.inbox.clear()
-    c.transcript.add(f"- {sum(counts.values())} deliveries, shared " + ("fairly" if fair else "unfairly"))
+    c.transcript.add(f"- {sum(counts.values())} deliveries to {len(counts)} consumers")
 
 
 def prepare(c: Context, queues: str, limit: int) -> Channel:
@@ -72,7 +72,7 @@ for _limit in (1, 3, 10):
     def _fair(c: Context, limit: int = _limit) -> None:
         ch = prepare(c, "abc", limit)
         hear_consume_ok(ch, 3)
-        judge(c, ch, served(c, ch, ACKS, by="routing-key"), 3)
+        judge(c, ch, served(c, ch, ACKS, by="routing-key"))
 
 
 @script
@@ -80,7 +80,7 @@ def global_prefetch_fair_with_multiple(c: Context) -> None:
     """All that the channel holds is acknowledged at once."""
     ch = prepare(c, "abc", 10)
     hear_consume_ok(ch, 3)
-    judge(c, ch, served(c, ch, ACKS, by="routing-key", multiple=10), 3)
+    judge(c, ch, served(c, ch, ACKS, by="routing-key", multiple=10))
 
 
 @script
@@ -88,7 +88,7 @@ def global_prefetch_fair_between_consumers_of_a_queue(c: Context) -> None:
     ch = prepare(c, "a", 1)
     ch.send("basic.consume", queue="a", consumer_tag="again")
     hear_consume_ok(ch, 2)
-    judge(c, ch, served(c, ch, ACKS, by="consumer-tag"), 2)
+    judge(c, ch, served(c, ch, ACKS, by="consumer-tag"))
 
 
 @script

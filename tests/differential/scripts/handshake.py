@@ -304,7 +304,7 @@ def close_ok_unasked(c: Context) -> None:
 
 @script
 def frames_after_connection_close(c: Context) -> None:
-    """What a client sends behind its connection.close is not looked at."""
+    """Frames behind a client's connection.close are ignored."""
     c.channel()
     c.connection.send_raw(
         codec.frame(codec.METHOD, 0, codec.encode_method("connection.close", {"reply-code": 200}))

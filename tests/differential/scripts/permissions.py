@@ -1,4 +1,4 @@
-"""What a user may configure, write and read; topic permissions; limits of vhosts and users."""
+"""Permissions to configure, write and read; topic permissions; limits of vhosts and users."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def limit_user_channels(c: Context) -> None:
 
 @script
 def user_deleted_keeps_connection(c: Context) -> None:
-    """What a deleted user's connection sees."""
+    """The connection of a deleted user stays open."""
     a = login(c, "doomed", ".*", ".*", ".*")
     c.channel(a).queue("q")
     c.admin.delete_user("doomed")

@@ -70,7 +70,7 @@ def alone(c: Context, *, no_ack: bool = False) -> Channel:
 
 @script
 def pipelined_cancel(c: Context) -> None:
-    """What was published before basic.cancel is delivered before cancel-ok."""
+    """Messages published before basic.cancel are delivered before cancel-ok."""
     ch = alone(c)
     with c.connection.at_once():
         ch.publish("", "q", "x")
@@ -130,7 +130,7 @@ def pipelined_consume(c: Context) -> None:
 
 @script
 def pipelined_nack(c: Context) -> None:
-    """What was published before a message is requeued is delivered before it."""
+    """Messages published before a requeue are delivered before the requeued message."""
     publisher, consumer = prepare(c, prefetch=2)
     publisher.publish("", "q", "a")
     consumer.read()
@@ -196,7 +196,7 @@ def pipelined_to_two_queues(c: Context) -> None:
 
 @script
 def pipelined_commit(c: Context) -> None:
-    """What a transaction has published counts as delivered when commit-ok is there."""
+    """Messages of a transaction count as delivered when commit-ok arrives."""
     publisher, consumer = prepare(c)
     publisher.call("tx.select")
     with c.connection.at_once():

@@ -30,7 +30,7 @@ def precedence_of_publish_mistakes(c: Context) -> None:
 
 @script
 def precedence_of_publish_mistakes_in_a_row(c: Context) -> None:
-    """The same behind publishes that are in order, all read at once."""
+    """Mistakes behind valid publishes, all read at once."""
     ch = c.channel()
     ch.queue("q")
     ch.publish("", "q", "a", message_id="1")
@@ -58,7 +58,7 @@ def precedence_of_queue_arguments(c: Context) -> None:
 
 @script
 def arguments_of_other_queue_types(c: Context) -> None:
-    """What quorum queues and streams know, a classic queue refuses, whatever the value."""
+    """A classic queue refuses arguments of quorum queues and streams, whatever the value."""
     for name in (
         "x-dead-letter-strategy",
         "x-delivery-limit",

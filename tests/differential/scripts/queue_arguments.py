@@ -44,7 +44,7 @@ for _argument in NUMBERS:
 
     @script(name=f"argument_{slug(_argument)}_values")
     def _values(c: Context, argument: str = _argument) -> None:
-        """Which numbers and types it takes; each try on its own channel and queue."""
+        """Try numbers and types, each on a channel and queue of its own."""
         for name, value in VALUES.items():
             c.channel().queue(f"q {name}", {argument: value})
 
@@ -100,7 +100,7 @@ def argument_dead_letter_routing_key_without_exchange(c: Context) -> None:
 
 @script
 def argument_number_type_changed(c: Context) -> None:
-    """The same number as another integer type is the same argument."""
+    """An equal number of another integer type is an equal argument."""
     c.channel().queue("q", {"x-message-ttl": Typed("I", 60000)})
     c.channel().queue("q", {"x-message-ttl": Typed("l", 60000)})
     c.channel().queue("q", {"x-message-ttl": Typed("i", 60000)})

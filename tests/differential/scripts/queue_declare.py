@@ -155,7 +155,7 @@ def queue_redeclare_two_differences(c: Context) -> None:
 
 @script
 def queue_exclusive_from_another_connection(c: Context) -> None:
-    """Whatever another connection tries, the queue is locked."""
+    """An exclusive queue is locked for every operation of another connection."""
     c.channel().queue("q", exclusive=True)
     other = c.connect()
     c.channel(other).passive("q")

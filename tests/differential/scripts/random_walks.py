@@ -18,9 +18,9 @@ from tests.differential.runner import script
 SEEDS = range(24)
 STEPS = 120
 FRONT = ("a", "b", "c")
-"""Where messages are published."""
+"""Exchanges and routing keys of the publishes."""
 BEHIND = {name: f"{name} dead" for name in FRONT} | {f"{name} dead": f"{name} end" for name in FRONT}
-"""Where each queue's dead letters go."""
+"""Dead-letter target of each queue."""
 QUEUES = (*FRONT, *(f"{name} dead" for name in FRONT), *(f"{name} end" for name in FRONT))
 
 

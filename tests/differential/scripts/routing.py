@@ -1,4 +1,4 @@
-"""Which queues a message reaches, for each exchange type."""
+"""Routing: the queues that a message reaches, for each exchange type."""
 
 from __future__ import annotations
 
