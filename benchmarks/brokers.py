@@ -60,6 +60,12 @@ class _Process:
         self.directory = Path(tempfile.mkdtemp(prefix=f"bench-{self.name.lower()}-"))
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def pid(self) -> int:
+        """Process id of the running broker."""
+        assert self._process is not None
+        return self._process.pid
+
     def _command(self) -> list[str]:
         raise NotImplementedError
 

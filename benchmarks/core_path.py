@@ -46,7 +46,7 @@ WORKLOADS = {"u": 10_000, "c": 10_000, "l": 10_000, "t": 2_000, "k": 10_000}
 """Messages of one measurement."""
 
 READ_BYTES = 64 * 1024
-"""What uvloop reads at once."""
+"""Bytes that uvloop reads at once."""
 
 PREFETCH = 200
 QUEUE = "core"

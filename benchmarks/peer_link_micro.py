@@ -19,6 +19,7 @@ from typing import Any
 import structlog
 import uvloop
 
+from mirrormq.peers.link_loss import LinkLoss
 from mirrormq.peers.peer_handshake import PeerIdentity
 from mirrormq.runtime.peer_dialler import PeerAddress
 from mirrormq.runtime.peer_links import PeerLinkOptions, PeerLinks
@@ -45,7 +46,7 @@ class End:
     def on_up(self, peer: str, session: int) -> None:
         self.up.set()
 
-    def on_down(self, peer: str, reason: str) -> None:
+    def on_down(self, peer: str, loss: LinkLoss) -> None:
         self.down.set()
 
     def on_relief(self, peer: str) -> None:

@@ -17,9 +17,9 @@ from place import broker
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from mirrormq.spark import register
+from mirrormq.spark import register, start_session
 from mirrormq.spark.decode import json_body
-from mirrormq.spark.spark_session import SHORT_WORK, start_session
+from mirrormq.spark.spark_session import SHORT_WORK
 
 ORDERS, TOTALS = "orders", "totals"
 COUNT = 300

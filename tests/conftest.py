@@ -1,4 +1,4 @@
-"""What all tests share: one real broker of each kind for the session, and Hypothesis without a stopwatch."""
+"""Shared fixtures: one real broker of each kind for the session, and Hypothesis without deadlines."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def file_of(test: str) -> str:
 
 
 def unit_of(test: str) -> str:
-    """What one worker takes as a whole: a file, or all files that share a Spark session."""
+    """Return the unit that one worker takes: a file, or all files that share a Spark session."""
     file = file_of(test)
     return SPARK if file.startswith(f"{SPARK}/") and file not in OWN_SPARK else file
 

@@ -1,4 +1,4 @@
-"""What the documents say can be followed: links lead somewhere, files exist, commands are understood.
+"""Documents can be followed: links have targets, files exist, commands parse.
 
 Commands in blocks are read to the last option by the programs' own parsers, without being run. Those in
 sentences are often cut short, so there the command itself has to exist.
@@ -77,7 +77,7 @@ def block_lines(path: Path) -> Iterator[str]:
 
 
 def anchors(path: Path) -> set[str]:
-    """What a link into a document may name."""
+    """Return the anchors that a link into a document may name."""
     headings = HEADING.findall(FENCED.sub("", path.read_text()))
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -111,7 +111,7 @@ def read_by_mirrormqctl(words: list[str], *, whole: bool) -> None:
 
 
 def complaint(command: str, *, whole: bool) -> str:
-    """What is wrong with a command, empty if nothing is."""
+    """Return the error of a command, empty if there is none."""
     if (found := COMMAND.match(command)) is None:
         return ""
     try:
@@ -151,12 +151,14 @@ def test_a_document_can_be_followed(path: Path) -> None:
     for code in CODE.findall(prose(path)):
         if FILE.fullmatch(code) and not is_there(code):
             wrong.append(f"is not there: {code}")
-        if told := complaint(code, whole=False):
-            wrong.append(f"{code}: {told}")
+        if reported := complaint(code, whole=False):
+            wrong.append(f"{code}: {reported}")
     numbers = set(DECISION.findall(path.read_text())) - DECISIONS
     wrong += [f"there is no decision {number}" for number in sorted(numbers)]
     for line in block_lines(path):
         wrong += [
-            f"{part}: {told}" for part in SEVERAL.split(line) if (told := complaint(part.strip(), whole=True))
+            f"{part}: {reported}"
+            for part in SEVERAL.split(line)
+            if (reported := complaint(part.strip(), whole=True))
         ]
     assert not wrong, "\n".join(wrong)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.test_tidy import name_of, parsed, source_files
+from tests.test_tidy import ROOT, name_of, parsed, source_files
 
 FIRST_WORDS = re.compile(
     r"(what|who|whom|whose|whoever|whatever|where|which|how|so|it|the same|these|those"
@@ -43,6 +43,12 @@ DOCSTRING_WORDS_MAX = 120
 NAMED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
+def other_files() -> list[Path]:
+    """Python files beside the source: tests, benchmarks, examples."""
+    folders = ("tests", "benchmarks", "examples")
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
 def docstrings(path: Path) -> Iterator[tuple[str, str]]:
     """Place and text of every docstring of a file."""
     for node in ast.walk(parsed(path)):
@@ -53,7 +59,7 @@ def docstrings(path: Path) -> Iterator[tuple[str, str]]:
 def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
     wrong = [
         f"{place}: {text.splitlines()[0]}"
-        for path in source_files()
+        for path in (*source_files(), *other_files())
         for place, text in docstrings(path)
         if FIRST_WORDS.match(text)
     ]

@@ -65,10 +65,10 @@ def count(client: RawClient, queue: str) -> int:
 @pytest.mark.parametrize("reason", RAISE)
 def test_publishers_are_told_held_and_let_go(node: MirrorMQ, reason: str) -> None:
     raise_alarm, clear_alarm = RAISE[reason]
-    told: list[str] = []
+    reported: list[str] = []
     publisher = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", node.amqp_port))
-    publisher.add_on_connection_blocked_callback(lambda _, frame: told.append(frame.method.reason))
-    publisher.add_on_connection_unblocked_callback(lambda _, frame: told.append("unblocked"))
+    publisher.add_on_connection_blocked_callback(lambda _, frame: reported.append(frame.method.reason))
+    publisher.add_on_connection_unblocked_callback(lambda _, frame: reported.append("unblocked"))
     channel = publisher.channel()
     channel.queue_declare("held")
     channel.basic_publish("", "held", b"before")
@@ -76,14 +76,14 @@ def test_publishers_are_told_held_and_let_go(node: MirrorMQ, reason: str) -> Non
         until(lambda: count(watcher, "held") == 1)
         node.control(*raise_alarm)
         channel.basic_publish("", "held", b"during")
-        until(lambda: publisher.process_data_events(0.01) or told)
-        assert told == [reason]
+        until(lambda: publisher.process_data_events(0.01) or reported)
+        assert reported == [reason]
         assert "blocked" in node.control("list_connections", "state").splitlines()
         watcher.method(1, methods.encode_basic_get("held", no_ack=True))
         watcher.expect("BasicGetOk")
         assert count(watcher, "held") == 0, "what was published during the alarm waits"
         node.control(*clear_alarm)
-        until(lambda: publisher.process_data_events(0.01) or told == [reason, "unblocked"])
+        until(lambda: publisher.process_data_events(0.01) or reported == [reason, "unblocked"])
         until(lambda: count(watcher, "held") == 1)
         channel.basic_publish("", "held", b"after")
         until(lambda: count(watcher, "held") == 2)

@@ -37,14 +37,14 @@ class Client:
 
 async def results(*clients: Client) -> list[bool | str]:
     """Check all of them at once; return when every client that is there has its result."""
-    told = asyncio.Event()
-    checker = PasswordChecker(asyncio.get_running_loop(), told.set)
+    reported = asyncio.Event()
+    checker = PasswordChecker(asyncio.get_running_loop(), reported.set)
     for client in clients:
         checker.verify(client.check)
     async with asyncio.timeout(DEADLINE_S):
         while any(client.here and client.result == "waiting" for client in clients):
-            await told.wait()
-            told.clear()
+            await reported.wait()
+            reported.clear()
     return [client.result for client in clients]
 
 

@@ -186,8 +186,8 @@ class Workload:
         if self.random.random() < 0.5:
             self.node.broker.turn(commit=False)
         heard = self.consumer.read()
-        told = self.publisher.read()
-        for received in told:
+        reported = self.publisher.read()
+        for received in reported:
             self._confirmed(received.method)
         for received in heard + self.consumer.read():
             self._delivered(received)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from mirrormq import limits
 from mirrormq.broker.per_object_counters import PerObjectCounters
+from mirrormq.sequences.spans import Interval, intervals_of
 
 
 @given(st.data())
@@ -21,20 +22,9 @@ def test_each_confirm_counts_for_the_exchange_that_was_published_to(data: st.Dat
     while still_open:
         some = data.draw(st.sets(st.sampled_from(sorted(still_open)), min_size=1))
         still_open -= some
-        divided.confirmed(joined(sorted(some)), min(still_open, default=len(exchanges) + 1))
+        divided.confirmed(intervals_of(some), min(still_open, default=len(exchanges) + 1))
     for exchange in "abc":
         assert divided.exchange(exchange).confirmed == exchanges.count(exchange)
-
-
-def joined(numbers: list[int]) -> list[tuple[int, int]]:
-    """Return ascending numbers as intervals."""
-    ranges: list[tuple[int, int]] = []
-    for number in numbers:
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1] = (ranges[-1][0], number)
-        else:
-            ranges.append((number, number))
-    return ranges
 
 
 def test_a_channel_that_has_been_everywhere_forgets_where_it_began() -> None:
@@ -53,5 +43,5 @@ def test_changes_of_the_exchange_that_wait_for_confirms_are_bounded() -> None:
     count = limits.CONFIRM_CHANGES_MAX + 10
     for number in range(1, count + 1):
         divided.numbered(number, "ab"[number % 2])
-    divided.confirmed([(1, count)], count + 1)
+    divided.confirmed([Interval(1, count)], count + 1)
     assert sum(counts.confirmed for counts in divided.exchanges.values()) == limits.CONFIRM_CHANGES_MAX

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.broker.events import event_values
+from mirrormq.events import event_values
 from mirrormq.wire.fields import Field, ScaledDecimal
 
 

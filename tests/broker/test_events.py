@@ -8,14 +8,14 @@ from typing import Any, cast
 
 import pytest
 
-from mirrormq.broker.events import connection_events
-from mirrormq.broker.events import event_exchange as events_module
 from mirrormq.connections.connection import Connection
 from mirrormq.connections.peer import Peer
 from mirrormq.control.control_protocol import Request
 from mirrormq.control.dispatch import answer
 from mirrormq.control.live_view import LiveView
 from mirrormq.control.node_interface import AppState
+from mirrormq.events import connection_events
+from mirrormq.events import event_exchange as events_module
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import records as r
 from mirrormq.metadata.changes import Change, Deleted
@@ -66,7 +66,7 @@ class Heard:
         """Return names and headers of the events."""
         return [(name, properties.headers or {}) for name, properties, _ in self.messages()]
 
-    def told(self, *facts: str) -> list[tuple[object, ...]]:
+    def reported(self, *facts: str) -> list[tuple[object, ...]]:
         """Return names and the values of some facts."""
         return [(name, *[plain(table).get(fact) for fact in facts]) for name, table in self.tables()]
 
@@ -135,7 +135,7 @@ def test_clients_operators_and_the_broker_itself_are_told_apart() -> None:
     heard.order("delete_queue", "by client")
     heard.node.advance(200)
     heard.client.lose()
-    assert heard.told("name", WHO) == [
+    assert heard.reported("name", WHO) == [
         ("queue.created", "by client", "guest"),
         ("queue.created", "mine", "guest"),
         ("queue.created", "expiring", "guest"),
@@ -153,7 +153,7 @@ def test_a_connection_that_the_operator_closes_clears_up_by_itself() -> None:
     live = LiveView(heard.node.broker)
     pid = live.connections()[-1]["pid"]
     heard.order("close_connection", pid, "bye")
-    assert heard.told(WHO) == [
+    assert heard.reported(WHO) == [
         ("consumer.deleted", INTERNAL_USER),
         ("channel.closed", "guest"),
         ("queue.deleted", INTERNAL_USER),
@@ -193,7 +193,7 @@ def test_a_queue_takes_its_consumers_bindings_and_idle_exchanges_along() -> None
     client.call(methods.encode_basic_consume("q", "tag"))
     heard.messages()
     client.send(methods.encode_queue_delete("q"))
-    assert heard.told(WHO) == [
+    assert heard.reported(WHO) == [
         ("consumer.deleted", "guest"),
         ("exchange.deleted", INTERNAL_USER),
         ("binding.deleted", INTERNAL_USER),
@@ -209,7 +209,7 @@ def test_an_exchange_says_that_it_is_being_deleted() -> None:
     client.call(methods.encode_exchange_bind("amq.fanout", "e", "k"))
     heard.messages()
     client.call(methods.encode_exchange_delete("e"))
-    assert heard.told("name", "component", "source_name", WHO) == [
+    assert heard.reported("name", "component", "source_name", WHO) == [
         ("parameter.set", "e", "exchange-delete-in-progress", None, "guest"),
         ("exchange.deleted", "e", None, None, "guest"),
         ("binding.deleted", None, None, "e", "guest"),
@@ -223,7 +223,7 @@ def test_a_user_goes_without_a_word_about_permissions() -> None:
     heard.order("set_permissions", "anna", "a", "b", "c")
     heard.order("set_permissions", "anna", "a", "b", "c")
     heard.order("delete_user", "anna")
-    assert heard.told("name", "user", WHO) == [
+    assert heard.reported("name", "user", WHO) == [
         ("user.created", "anna", None, CLI),
         ("permission.created", None, "anna", CLI),
         ("permission.created", None, "anna", CLI),
@@ -234,7 +234,7 @@ def test_a_user_goes_without_a_word_about_permissions() -> None:
 def test_a_vhost_goes_with_all_that_is_in_it() -> None:
     heard = Heard()
     heard.order("add_vhost", "v")
-    created = heard.told("name")
+    created = heard.reported("name")
     assert created[-1] == ("vhost.created", "v")
     assert {name for name, _ in created[:-1]} == {"exchange.created"}
     heard.order("set_permissions", "guest", "", "", "", vhost="v")
@@ -245,7 +245,7 @@ def test_a_vhost_goes_with_all_that_is_in_it() -> None:
     heard.messages()
     heard.order("delete_vhost", "v")
     of_exchanges = ("exchange.deleted", "parameter.set", "parameter.cleared")
-    assert [event for event in heard.told(WHO) if event[0] not in of_exchanges] == [
+    assert [event for event in heard.reported(WHO) if event[0] not in of_exchanges] == [
         ("permission.deleted", CLI),
         ("binding.deleted", INTERNAL_USER),
         ("queue.deleted", CLI),
@@ -268,7 +268,7 @@ def test_a_policy_names_the_queues_it_governs_or_governed() -> None:
     heard.order("set_policy", "weak", "^z", '{"max-length": 4}', priority="0")
     heard.order("set_policy", "strong", "^z1", '{"max-length": 3}', priority="1")
     heard.order("clear_policy", "strong")
-    assert heard.told("name", "pattern") == [
+    assert heard.reported("name", "pattern") == [
         ("queue.policy.updated", "z1", "^z"),
         ("queue.policy.updated", "z2", "^z"),
         ("policy.set", "strong", "^z"),
@@ -289,7 +289,7 @@ def test_operator_policies_and_limits_are_parameters_too() -> None:
     heard.order("clear_vhost_limits")
     heard.order("set_global_parameter", "g", '{"a": [1, 2.5, null, {}]}')
     heard.order("clear_global_parameter", "g")
-    assert heard.told("component", "name") == [
+    assert heard.reported("component", "name") == [
         ("parameter.set", "operator_policy", "op"),
         ("policy.set", None, "op"),
         ("parameter.cleared", "operator_policy", "op"),
@@ -311,7 +311,7 @@ def test_what_became_of_a_user_is_told_by_kind() -> None:
     heard.order("set_user_tags", "anna", "monitoring")
     heard.order("set_user_limits", "anna", '{"max-channels": 7}')
     heard.order("clear_user_limits", "anna", "all")
-    assert heard.told("name", "username", "tags", "max-channels") == [
+    assert heard.reported("name", "username", "tags", "max-channels") == [
         ("user.created", "anna", None, None, None),
         ("user.password.changed", "anna", None, None, None),
         ("user.password.cleared", "anna", None, None, None),
@@ -325,7 +325,7 @@ def test_topic_permissions_of_one_exchange_go_under_the_wrong_name_as_in_rabbitm
     heard = Heard()
     heard.order("clear_topic_permissions", "guest", "amq.topic")
     heard.order("clear_topic_permissions", "guest")
-    assert heard.told("user") == [("permission.deleted", "guest"), ("topic.permission.deleted", "guest")]
+    assert heard.reported("user") == [("permission.deleted", "guest"), ("topic.permission.deleted", "guest")]
 
 
 def test_alarms_are_told_by_their_source() -> None:
@@ -334,7 +334,7 @@ def test_alarms_are_told_by_their_source() -> None:
     heard.node.broker.alarms.set("disk", True)
     heard.node.broker.alarms.set("memory", False)
     node = heard.node.broker.settings.name
-    assert heard.told("source", "node") == [
+    assert heard.reported("source", "node") == [
         ("alarm.set", "memory", node),
         ("alarm.set", "disk", node),
         ("alarm.cleared", "memory", node),
@@ -350,7 +350,7 @@ def test_a_connection_is_named_by_the_pid_that_listings_show() -> None:
     shown = LiveView(heard.node.broker).connections()[-1]["pid"]
     client.call(methods.encode_queue_declare("mine", exclusive=True))
     client.lose()
-    assert heard.told("pid", "owner_pid", "connection", "peer_host") == [
+    assert heard.reported("pid", "owner_pid", "connection", "peer_host") == [
         ("user.authentication.success", None, None, None, "{127,0,0,1}"),
         ("connection.created", shown, None, None, "{127,0,0,1}"),
         ("channel.created", shown.removesuffix(".0>") + ".1>", None, shown, None),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mirrormq.broker.events.event_exchange import EXCHANGE
+from mirrormq.events.event_exchange import EXCHANGE
 from mirrormq.metadata import commands, records
 from mirrormq.metadata.policy_matching import PolicyInvalid, validate_policy
 from mirrormq.wire import methods

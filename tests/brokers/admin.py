@@ -1,8 +1,8 @@
-"""What AMQP cannot say: users, permissions, policies, limits, tracing, alarms. One interface, two brokers.
+"""Administration of both brokers: users, permissions, policies, limits, tracing, alarms.
 
-RabbitMQ is told through its management API, because a run of `rabbitmqctl` costs most of a second, and
-through `rabbitmqctl` only where the API has no word for it. MirrorMQ is told through `mirrormqctl`, whose
-verbs and arguments are `rabbitmqctl`'s: so every call here also tests those.
+RabbitMQ is administered through its management API, because a run of `rabbitmqctl` costs most of a second.
+`rabbitmqctl` is run only where the API has no function. MirrorMQ is administered through `mirrormqctl`, whose
+commands and arguments are those of `rabbitmqctl`, so every call here also tests them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Admin(ABC):
 
     @abstractmethod
     def prepare(self, vhosts: list[str]) -> None:
-        """These vhosts are going to be used, each for a while, by guest."""
+        """Create these vhosts, with all permissions for guest."""
 
     @abstractmethod
     def enter(self, vhost: str) -> None:
@@ -52,7 +52,7 @@ class Admin(ABC):
 
     @abstractmethod
     def leave(self, vhost: str) -> None:
-        """It will not be used again."""
+        """Release a vhost that no script uses again."""
 
     @abstractmethod
     def import_definitions(self, definitions: Definition) -> None: ...
@@ -244,10 +244,10 @@ class MirrorAdmin(Admin):
         )
 
     def enter(self, vhost: str) -> None:
-        """It is there since prepare()."""
+        """Do nothing: prepare() has created the vhost."""
 
     def leave(self, vhost: str) -> None:
-        """It disturbs nobody."""
+        """Do nothing: an idle vhost costs the node nothing."""
 
     def import_definitions(self, definitions: Definition) -> None:
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:

@@ -53,7 +53,7 @@ class MirrorMQ:
 
     @property
     def output(self) -> str:
-        """What the node has written to its standard output and error."""
+        """Text that the node has written to standard output and error."""
         return (self.directory / "output").read_text(errors="replace")
 
     def start(self) -> Self:
@@ -130,8 +130,8 @@ class MirrorMQ:
     def _serves(self) -> bool:
         """Whether its ports are open and it knows that they are."""
         with contextlib.suppress(ControlError):
-            told = call(self.directory / "run", self.node_name, Request("ping"), START_DEADLINE_S)
-            return bool(told["serving"] and told["pid"] == self.process_id)
+            reported = call(self.directory / "run", self.node_name, Request("ping"), START_DEADLINE_S)
+            return bool(reported["serving"] and reported["pid"] == self.process_id)
         return False
 
     def _wait_until_serving(self) -> None:

@@ -35,11 +35,11 @@ START_DEADLINE_S = 90.0
 """A start takes 8 s alone on two cores and three times that beside a busy test run."""
 EPMD_DEADLINE_S = 10.0
 CHANNEL_TICK_MS = 500
-"""How often a channel looks for consumers that never acknowledge; RabbitMQ's own 60 s is no use in a test."""
+"""Interval at which a channel looks for consumers that never acknowledge; RabbitMQ's default is 60 s."""
 
 
 def script_directory() -> Path | None:
-    """Where the installed RabbitMQ keeps its own start scripts, if it is the version that judges us."""
+    """Directory of the installed RabbitMQ's start scripts, if it is the reference version."""
     found = glob.glob(f"/usr/lib/rabbitmq/lib/rabbitmq_server-{VERSION}/sbin")
     return Path(found[0]) if found and shutil.which("erl") else None
 

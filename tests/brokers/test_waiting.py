@@ -1,4 +1,4 @@
-"""What a process at work is blamed for, and what one at rest is not."""
+"""Waiting time that counts: a busy process is charged for it, an idle one is not."""
 
 from __future__ import annotations
 

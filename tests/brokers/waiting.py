@@ -1,4 +1,4 @@
-"""How long a node keeps a client waiting, on a machine that may be busy with other programs.
+"""Waiting time that a node causes a client, on a machine that may be busy with other programs.
 
 A round trip takes longer where either process stands in line for a processor; that says nothing of the node.
 Linux tells of each thread how long it ran and how long it stood in line, so both can be left out.

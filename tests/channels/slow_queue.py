@@ -48,8 +48,8 @@ class SlowQueue:
     def subscribe(self, *values: Any) -> None:
         self._ask(self.inner.subscribe, *values)
 
-    def when_room(self, go_on: Callable[[], None]) -> None:
-        self.waiting_for_room.append(go_on)
+    def when_room(self, resume: Callable[[], None]) -> None:
+        self.waiting_for_room.append(resume)
 
     def answer(self) -> None:
         """Reply to all requests, including those made meanwhile."""

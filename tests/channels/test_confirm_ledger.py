@@ -24,7 +24,7 @@ class LedgerMachine(RuleBasedStateMachine):
         """Number of queues that have not replied, by publish number."""
         self.refused: set[int] = set()
         self.published = 0
-        self.told: dict[int, str] = {}
+        self.reported: dict[int, str] = {}
         self.methods = 0
 
     @rule(count=st.integers(1, 6), queues=st.integers(0, 3))
@@ -57,11 +57,11 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule()
     def report(self) -> None:
         done = {number for number, queues in self.waiting.items() if not queues}
-        news, before = done - set(self.told), self.methods
+        news, before = done - set(self.reported), self.methods
         self.ledger.report(self.receive)
         assert (self.methods > before) == bool(news)
-        assert set(self.told) == done, "everything that is finished is told, and nothing else"
-        for number, verdict in self.told.items():
+        assert set(self.reported) == done, "everything that is finished is told, and nothing else"
+        for number, verdict in self.reported.items():
             assert verdict == ("nack" if number in self.refused else "ack")
 
     def receive(self, payload: bytes) -> None:
@@ -72,17 +72,17 @@ class LedgerMachine(RuleBasedStateMachine):
         verdict = "ack" if isinstance(method, BasicAck) else "nack"
         numbers = [method.delivery_tag]
         if method.multiple:
-            numbers = [number for number in range(1, method.delivery_tag + 1) if number not in self.told]
+            numbers = [number for number in range(1, method.delivery_tag + 1) if number not in self.reported]
         assert numbers
         for number in numbers:
             assert 1 <= number <= self.published
-            assert number not in self.told, f"{number} was told twice"
+            assert number not in self.reported, f"{number} was told twice"
             assert not self.waiting[number], f"{number} is not finished"
-            self.told[number] = verdict
+            self.reported[number] = verdict
 
     @invariant()
     def nothing_is_told_between_reports(self) -> None:
-        assert all(not self.waiting[number] for number in self.told)
+        assert all(not self.waiting[number] for number in self.reported)
 
 
 TestLedger = LedgerMachine.TestCase

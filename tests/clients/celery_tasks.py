@@ -54,7 +54,7 @@ def now() -> float:
 
 @app.task
 def position() -> int:
-    """How many of these ran before in this worker."""
+    """Number of these tasks that ran before in this worker."""
     return next(_positions)
 
 

@@ -1,4 +1,4 @@
-"""What the client tests share: addresses, waiting with a deadline, and programs that must be installed."""
+"""Shared parts of the client tests: addresses, waiting with a deadline, programs that must be installed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.needs import not_installed
 
 WAIT_S = 60.0
 POLL_INTERVAL_S = 0.02
-"""How long a test waits for what must happen; the machine may be busy with other things."""
+"""Longest wait of a test for an event that must happen; the machine may be busy with other programs."""
 
 
 def uri(broker: Any, vhost: str = "%2F", query: str = "") -> str:
-    """Where a client connects to."""
+    """URI that a client connects to."""
     return f"amqp://guest:guest@127.0.0.1:{broker.amqp_port}/{vhost}{query}"
 
 

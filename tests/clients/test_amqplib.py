@@ -10,37 +10,18 @@ from typing import Any
 
 import pytest
 
-from tests.clients.support import WAIT_S, missing, need_program, uri
+from tests.clients.support import WAIT_S, uri
+from tests.node_packages import need_node_package
 
 HERE = Path(__file__).resolve().parent
-INSTALLED = HERE / "node_modules" / "amqplib" / "package.json"
-INSTALL_DEADLINE_S = 120.0
 
 Work = Callable[[str], Any]
 
 
-def _wanted_version() -> str:
-    return str(json.loads((HERE / "package.json").read_text())["dependencies"]["amqplib"])
-
-
-def _is_installed() -> bool:
-    return INSTALLED.exists() and json.loads(INSTALLED.read_text())["version"] == _wanted_version()
-
-
 @pytest.fixture(scope="session")
 def node() -> str:
-    """The path of node; amqplib, as package-lock.json has it, is put into the ignored node_modules here."""
-    program = need_program("node", "nodejs")
-    if not _is_installed():
-        command = [need_program("npm", "npm"), "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-        done = subprocess.run(
-            command, cwd=HERE, capture_output=True, text=True, timeout=INSTALL_DEADLINE_S, check=False
-        )
-        if done.returncode != 0:
-            missing(
-                f"npm could not install amqplib; run `npm ci` in {HERE.name}/ and see: {done.stderr[-500:]}"
-            )
-    return program
+    """Return the path of node, with amqplib installed beside this file."""
+    return need_node_package(HERE, "amqplib")
 
 
 @pytest.fixture

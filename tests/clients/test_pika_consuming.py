@@ -14,7 +14,7 @@ from tests.waiting import until
 
 
 class Received(list[tuple[Any, bytes]]):
-    """What a consumer got; callable, so that it can be the callback."""
+    """Deliveries of a consumer; callable, so that it can be the callback."""
 
     def __call__(self, _channel: Any, method: Any, _properties: Any, body: bytes) -> None:
         self.append((method, body))
@@ -115,11 +115,11 @@ def test_consumers_of_a_deleted_queue_are_told(
     tag = channel.basic_consume(queue, Received())
     connection.channel().queue_delete(queue)
 
-    def told() -> list[str]:
+    def reported() -> list[str]:
         connection.process_data_events(0.02)
         return cancelled
 
-    assert until(told, "basic.cancel") == [tag]
+    assert until(reported, "basic.cancel") == [tag]
 
 
 def test_a_cancelled_consumer_gets_no_more(

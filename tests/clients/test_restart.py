@@ -1,4 +1,4 @@
-"""What a client finds after the node was killed with -9 and started again on the same data."""
+"""State that a client finds after `kill -9` of the node and a start on the same data."""
 
 from __future__ import annotations
 

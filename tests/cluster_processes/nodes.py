@@ -41,7 +41,7 @@ class Nodes:
         return {**os.environ, "MIRRORMQ_RUNTIME_DIR": self.run, "MIRRORMQ_COOKIE": "of these tests"}
 
     def seed(self, index: int) -> str:
-        """Where to join a node."""
+        """Address that a joining node is given."""
         return f"{self.names[index]}:{self.cluster_ports[index]}"
 
     def data(self, index: int) -> Path:
@@ -85,8 +85,8 @@ class Nodes:
         process = self.processes[index]
         assert process.poll() is None, f"{self.names[index]} ended:\n{self.log(index)[-3000:]}"
         with contextlib.suppress(ControlError):
-            told = call(Path(self.run), self.names[index], Request("ping"), 10.0)
-            return bool(told["serving"] and told["pid"] == process.pid)
+            reported = call(Path(self.run), self.names[index], Request("ping"), 10.0)
+            return bool(reported["serving"] and reported["pid"] == process.pid)
         return False
 
     def await_running(self, index: int, *expected: int) -> None:

@@ -1,4 +1,4 @@
-"""What rabbitmqctl says to each line of verbs.txt on three nodes, normalised and written down.
+"""Recorder of rabbitmqctl's output for each line of verbs.txt on three nodes, normalised.
 
     python -m tests.cluster_processes.recording > tests/cluster_processes/transcripts/rabbitmqctl.txt
     python -m tests.cluster_processes.recording mirrors.txt > tests/cluster_processes/transcripts/mirrors.txt
@@ -31,7 +31,7 @@ Outcome = tuple[int, str, str]
 PID = re.compile(r"<(NODE\d)[\d.]+>")
 TOOLS = re.compile(r"rabbitmq(ctl|-queues|-upgrade)")
 PROGRAM = "rabbitmq-"
-"""How a line's first word begins if it is another program than rabbitmqctl; mirrormqctl is all of them."""
+"""Prefix of a line's first word if it names another program than rabbitmqctl; mirrormqctl is all of them."""
 SECTION = re.compile(r"^(Listeners|Versions|Feature flags)$")
 LOGGED_BY_THE_TOOL = re.compile(r"^\d\d:\d\d:\d\d\.\d+ \[")
 DEFAULT_NAME = re.compile(r"^Cluster name: (NODE\d|.*@.*)$")

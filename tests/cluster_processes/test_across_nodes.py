@@ -1,4 +1,4 @@
-"""What holds for a client whichever node it came to: limits, and a queue whose only node is down.
+"""Behaviour that does not depend on the client's node: limits, and a queue whose only node is down.
 
 The texts are what three nodes of RabbitMQ 3.10.8 said to the same words.
 """

@@ -17,7 +17,7 @@ MIRROR3 = "mirror3@localhost"
 
 
 def listed(nodes: Nodes) -> str:
-    """The same file for every node."""
+    """One configuration file for every node."""
     lines = [
         f"cluster_formation.classic_config.nodes.{index + 1} = {nodes.seed(index)}" for index in range(3)
     ]

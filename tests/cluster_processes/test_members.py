@@ -1,4 +1,4 @@
-"""What is declared through one node is there through all; nodes that die or pause come back."""
+"""Declarations through one node are visible through all; nodes that die or pause come back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is published twice under one name and number is confirmed twice and kept once."""
+"""A message published twice with one producer name and publish id is confirmed twice and kept once."""
 
 from __future__ import annotations
 

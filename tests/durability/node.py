@@ -24,7 +24,7 @@ class Node(MirrorMQ):
         super().__init__(configuration=configuration)
         self.variables = variables or {}
         self._data = data
-        """Where its data is, if not in its own directory."""
+        """Data directory, if not the node's own."""
 
     @property
     def data(self) -> Path:

@@ -40,7 +40,7 @@ def flip(path: Path, at: int) -> None:
 
 
 def find_message(node: Node, number: int) -> tuple[Path, int]:
-    """Where the journal has a message's body."""
+    """Return the file and offset of a message's body in the journal."""
     for path in node.segments():
         at = path.read_bytes().find(b"%d:" % number + b"." * 100)
         if at >= 0:

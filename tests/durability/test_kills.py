@@ -22,14 +22,14 @@ from tests.waiting import until
 
 ROUNDS = 2
 LOAD_S = (0.15, 0.9)
-"""How long a round's load runs before the node is killed: from the first segment's first bytes on."""
+"""Duration of a round's load before the kill: the shortest ends within the first segment's first bytes."""
 
 TARGETS = {"one": ["one"], "two": ["two"], "both": ["both-a", "both-b"]}
-"""What a publisher publishes to → the queues that its messages reach."""
+"""Target of a publisher → queues that its messages reach."""
 
 
 class Ledger:
-    """What clients were told about one queue, over all rounds."""
+    """Confirms and deliveries of one queue, over all rounds."""
 
     def __init__(self) -> None:
         self.published = 0

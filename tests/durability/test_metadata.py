@@ -1,4 +1,4 @@
-"""What was declared durable is there after a kill right behind the answer; what was not is gone."""
+"""Durable declarations survive a kill right after the reply; transient ones do not."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ def browse(node: Node, queue: str, *, take: bool = False, less: int = 0) -> list
 
 
 def ready(node: Node, queue: str) -> int:
-    """How many messages wait in a queue."""
+    """Return the number of ready messages of a queue."""
     client = node.dial()
     try:
         return client.declare_queue(queue, durable=True, passive=True)

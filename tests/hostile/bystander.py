@@ -87,7 +87,7 @@ def beside(node: MirrorMQ) -> Iterator[Bystander]:
 
 
 def resident_bytes(process_id: int) -> int:
-    """What the process has in memory."""
+    """Return the resident memory of the process."""
     for line in Path(f"/proc/{process_id}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024

@@ -46,7 +46,7 @@ class Outcome(NamedTuple):
     """Everything that can be seen of what a broker made of a stream."""
 
     said: dict[tuple[int, int], bytes]
-    """What each client read, by connection and channel."""
+    """Bytes that each client read, by connection and channel."""
     messages: dict[int, list[bytes]]
     """Message records of the journal by queue and sequence. A priority queue writes messages of one batch by
     priority."""
@@ -187,7 +187,7 @@ def other(chance: random.Random, number: int) -> bytes:
 
 
 def turn_of(chance: random.Random, client: Wire, number: int) -> bytes:
-    """What a client sends in one turn."""
+    """Return the bytes that a client sends in one turn."""
     parts = []
     for at in range(chance.randrange(1, 9)):
         kind = chance.random()
@@ -202,7 +202,7 @@ def turn_of(chance: random.Random, client: Wire, number: int) -> bytes:
 
 
 def mutated(chance: random.Random, data: bytes) -> bytes:
-    """The same with a few octets changed, left out, repeated or put in."""
+    """Return the bytes with a few octets changed, removed, repeated or inserted."""
     octets = bytearray(data)
     for _ in range(chance.randrange(1, 4)):
         at = chance.randrange(len(octets) + 1)

@@ -1,4 +1,4 @@
-"""Who may log in, how many, and what becomes of rights that change. Texts are RabbitMQ 3.10.8's, as seen."""
+"""Logins, connection limits, and permissions that change while connected. Texts are RabbitMQ 3.10.8's."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def log_in(node: MirrorMQ, user: str = "somebody", password: str = "secret") -> 
 
 
 def refusal(node: MirrorMQ, **login: Any) -> str:
-    """What a login that must fail is told."""
+    """Return the error of a login that must fail."""
     with raw_client(node.amqp_port) as client, pytest.raises(AssertionError) as refused:
         client.log_in(**login)
     return str(refused.value)

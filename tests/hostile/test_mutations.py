@@ -1,4 +1,4 @@
-"""Whatever bytes come in, nothing is raised out of a connection and no other connection is harmed."""
+"""Mutated input raises nothing out of a connection and harms no other connection."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def start_witness(witness: Wire) -> None:
 
 
 def assert_unharmed(witness: Wire, body: bytes) -> None:
-    """It publishes, gets its confirm and its delivery, byte for byte."""
+    """Publish, and expect the confirm and the delivery byte for byte."""
     witness.said = b""
     witness.feed(publish_bytes("witness", body))
     witness.turn()

@@ -16,7 +16,7 @@ from tests.hostile.raw import RawClient, publish_bytes, ready_client
 
 MEGABYTE = 1024 * 1024
 MEMORY_BYTES_MAX = 40 * MEGABYTE
-"""What one client that never reads may cost: the named limits allow about 5 MB of output, the sockets'
+"""Memory cost of one client that never reads: the named limits allow about 5 MB of output, the sockets'
 own buffers are the kernel's, and Python's allocator keeps some of what it has once had."""
 
 
@@ -116,8 +116,8 @@ def test_a_client_that_reads_late_gets_every_answer_in_order(node: MirrorMQ) -> 
         taken = client.send_while_taken(flood, patience_s=1.0)
         assert taken < len(flood)
         answers = read_while_sending(client.socket, flood[taken:], rounds * len(names) * answer_size)
-    told = [answers[at + 12 : at + 18].decode() for at in range(0, len(answers), answer_size)]
-    assert told == names * rounds
+    reported = [answers[at + 12 : at + 18].decode() for at in range(0, len(answers), answer_size)]
+    assert reported == names * rounds
 
 
 def read_while_sending(sock: socket.socket, data: bytes, expected_bytes: int) -> bytes:

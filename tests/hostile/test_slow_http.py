@@ -43,7 +43,7 @@ def node() -> Iterator[MirrorMQ]:
 
 @contextmanager
 def crowd(port: int, data: bytes, count: int, addresses: int = 1) -> Iterator[list[socket.socket]]:
-    """So many connections that have each sent something."""
+    """Open this many connections and send these bytes on each."""
     with ExitStack() as stack:
         links = []
         for number in range(count):

@@ -17,7 +17,7 @@ from mirrormq.errors import AmqpError
 from mirrormq.ranges import range_protocol
 from mirrormq.ranges.range_batch import RangeBatch
 from mirrormq.ranges.range_request import RangeReply, RangeRequest
-from mirrormq.ranges.spans import Span, count_of, unpack
+from mirrormq.sequences.spans import Span, count_of, unpack
 from mirrormq.wire import methods
 from mirrormq.wire.fields import Table, decode_table, encode_table
 from tests.mirrored.cluster import MirroredClient

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mirrormq.ranges.spans import unpack
+from mirrormq.sequences.spans import Span, unpack
 from mirrormq.testing import Cluster
 from tests.ranges.range_requests import Asker, Refused
 
@@ -122,5 +122,5 @@ def test_a_lease_outlives_all_nodes(cluster: Cluster) -> None:
     wait_for_copies(range_client, "all", 3)
     assert found == [(1, 15)]
     assert range_client.take("all", "job", 1, 15) == [(6, 10)]
-    assert range_client.bodies("all", [(6, 10)]) == [b"%d" % number for number in range(5, 15)]
+    assert range_client.bodies("all", [Span(6, 10)]) == [b"%d" % number for number in range(5, 15)]
     assert [body for body, _ in range_client.drain("all")] == [b"%d" % number for number in range(15, 20)]

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from mirrormq.ranges.spans import count_of, digest, pack
+from mirrormq.sequences.spans import Span, count_of, digest, pack
 from tests.brokers.mirrormq import MirrorMQ
 from tests.ranges.range_requests import Asker, Refused, bodies
 
@@ -213,7 +213,7 @@ def test_a_lease_outlives_the_node() -> None:
         node.boot()
         range_client = connect(node)
         assert range_client.take("q", "job", 2, 30) == [(31, 30)]
-        assert range_client.bodies("q", [(31, 30)]) == bodies(30, 30)
+        assert range_client.bodies("q", [Span(31, 30)]) == bodies(30, 30)
         assert count_of(found) == 30 and range_client.read("q", 1, 31) == []
         assert range_client.drain("q") == [(body, False) for body in bodies(40, 60)]
         assert range_client.settle("q", "job", number=2) == 30

@@ -15,7 +15,7 @@ from mirrormq.metadata import commands as c
 from mirrormq.metadata import lease_commands
 from mirrormq.metadata import state as state_module
 from mirrormq.metadata.state import MetadataState
-from mirrormq.queues.lease_operations import LeaseOperations
+from mirrormq.queues import lease_operations
 from tests.leases.storm import run
 
 STORMS = int(os.environ.get("STORMS", "20"))
@@ -39,7 +39,7 @@ def test_everything_is_settled_once(block: int) -> None:
 
 def does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Mutant: lease messages that are not safe."""
-    monkeypatch.setattr(LeaseOperations, "when_safe", lambda self, told: told())
+    monkeypatch.setattr(lease_operations, "when_safe", lambda queue, reported: reported())
 
 
 def takes_any_epoch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ def write(path: Path, length: int) -> None:
 
 
 def definition(cluster: Cluster) -> dict[str, int] | None:
-    """What the policy of the file says now, None where it is gone."""
+    """Return the definition of the file's policy, None if it was deleted."""
     found = json.loads(cluster.ctl("-q", "list_policies", "--formatter", "json"))
     return json.loads(found[0]["definition"]) if found else None
 

@@ -1,4 +1,4 @@
-"""Which clients are sent to without pauses."""
+"""Pacing of output: clients that the node sends to without pauses."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def connect(node: Cluster) -> pika.BlockingConnection:
 
 
 def open_files(node: Cluster) -> list[str]:
-    """What the process has open in its data directory."""
+    """Return the files that the process has open in its data directory."""
     process = Path(f"/proc/{node.local.nodes[0].pid}/fd")
     targets = [os.readlink(entry) for entry in process.iterdir() if entry.is_symlink()]
     return sorted(target for target in targets if str(node.directory) in target and "/log/" not in target)

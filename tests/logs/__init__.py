@@ -1,1 +1,1 @@
-"""What is logged, where and when."""
+"""Log lines: content, destination, time."""

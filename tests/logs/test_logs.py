@@ -16,8 +16,8 @@ from typing import Any
 import pika
 import pytest
 
-from mirrormq.broker.events.log_buffer import CONNECTION, MIRRORING, TURN_MAX, LogBuffer
 from mirrormq.config.settings import LogOptions
+from mirrormq.events.log_buffer import CONNECTION, MIRRORING, TURN_MAX, LogBuffer
 from mirrormq.runtime.log_output import Logs
 from tests.brokers.mirrormq import MirrorMQ
 from tests.logs.record import RECORDING
@@ -26,7 +26,7 @@ from tests.management.conftest import managed
 from tests.waiting import until
 
 DIFFERENT = {"closing AMQP connection <pid> (address -> address, vhost: 'none', user: 'guest')"}
-"""Who asked for a vhost that is not there was never in one; RabbitMQ names it all the same."""
+"""A client that asked for a missing vhost was never in one; RabbitMQ names it all the same."""
 
 
 @pytest.fixture(scope="module")

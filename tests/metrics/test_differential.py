@@ -65,7 +65,7 @@ def node() -> Iterator[MirrorMQ]:
 
 
 @pytest.fixture(scope="module")
-def told(node: MirrorMQ) -> dict[str, Exposition]:
+def reported(node: MirrorMQ) -> dict[str, Exposition]:
     return {path: scrape(node.management_port, path) for path in PATHS}
 
 
@@ -74,9 +74,9 @@ WANTED = [(path, name) for path in PATHS for name in RECORDED[path] if has_meani
 
 @pytest.mark.parametrize("path", PATHS)
 def test_every_metric_of_rabbitmq_is_here_with_its_type_and_labels(
-    path: str, told: dict[str, Exposition]
+    path: str, reported: dict[str, Exposition]
 ) -> None:
-    ours, differ = told[path].shape(), {}
+    ours, differ = reported[path].shape(), {}
     for name in [name for where, name in WANTED if where == path]:
         kind, *labels = RECORDED[path][name]
         if path == "/metrics" and name in SUMMED_HERE:
@@ -89,19 +89,19 @@ def test_every_metric_of_rabbitmq_is_here_with_its_type_and_labels(
     assert not differ
 
 
-def test_what_is_listed_as_missing_is_missing(told: dict[str, Exposition]) -> None:
+def test_what_is_listed_as_missing_is_missing(reported: dict[str, Exposition]) -> None:
     """Check the list of exceptions: an obsolete one would hide the next gap."""
     recorded = {name for path in PATHS for name in RECORDED[path]}
     for pattern in NOT_HERE:
         assert any(fnmatchcase(name, pattern) for name in recorded), pattern
-        assert not [name for path in PATHS for name in told[path].types if fnmatchcase(name, pattern)]
+        assert not [name for path in PATHS for name in reported[path].types if fnmatchcase(name, pattern)]
 
 
-def test_nothing_is_called_rabbitmq_that_rabbitmq_does_not_have(told: dict[str, Exposition]) -> None:
+def test_nothing_is_called_rabbitmq_that_rabbitmq_does_not_have(reported: dict[str, Exposition]) -> None:
     recorded = {name for path in PATHS for name in RECORDED[path]}
-    ours = {name for path in PATHS for name in told[path].types if name.startswith("rabbitmq_")}
+    ours = {name for path in PATHS for name in reported[path].types if name.startswith("rabbitmq_")}
     assert ours <= recorded
-    here = {name.replace("_detailed", "") for path in PATHS for name in told[path].types}
+    here = {name.replace("_detailed", "") for path in PATHS for name in reported[path].types}
     assert here == METRICS.keys() - ONLY_IN_A_CLUSTER
 
 
@@ -109,10 +109,10 @@ ONLY_IN_A_CLUSTER = {"mirrormq_ring_epoch"}
 """Metrics per ring; a single node has none."""
 
 
-def test_the_numbers_are_those_of_the_work(told: dict[str, Exposition]) -> None:
+def test_the_numbers_are_those_of_the_work(reported: dict[str, Exposition]) -> None:
     """Check the counters of this work: three messages published to a queue, one dropped, one returned; one
     got and acknowledged, one got and requeued, then got again, one with a consumer."""
-    found = told["/metrics"]
+    found = reported["/metrics"]
     for name, value in {
         "rabbitmq_channel_messages_published_total": 5, "rabbitmq_channel_messages_confirmed_total": 5,
         "rabbitmq_channel_messages_unroutable_dropped_total": 1,
@@ -128,13 +128,13 @@ def test_the_numbers_are_those_of_the_work(told: dict[str, Exposition]) -> None:
     }.items():  # fmt: skip
         assert (name, found.values(name)) == (name, [value])
     assert found.values("rabbitmq_auth_attempts_succeeded_total", protocol="amqp091") == [1]
-    each = told["/metrics/per-object"]
+    each = reported["/metrics/per-object"]
     assert each.values("rabbitmq_queue_messages_unacked", queue="work", vhost="/") == [1]
     assert each.values("rabbitmq_queue_messages_unacked", queue="nothing") == [0]
 
 
-def test_each_channel_tells_its_numbers_by_exchange_and_by_queue(told: dict[str, Exposition]) -> None:
-    each = told["/metrics/per-object"]
+def test_each_channel_tells_its_numbers_by_exchange_and_by_queue(reported: dict[str, Exposition]) -> None:
+    each = reported["/metrics/per-object"]
     for name, value in {
         "messages_published_total": 5, "messages_confirmed_total": 5,
         "messages_unroutable_dropped_total": 1, "messages_unroutable_returned_total": 1,
@@ -150,10 +150,10 @@ def test_each_channel_tells_its_numbers_by_exchange_and_by_queue(told: dict[str,
     assert each.values("rabbitmq_queue_messages_published_total", **route) == [3]
 
 
-def test_a_queue_tells_what_it_has_in_memory_and_on_disk(told: dict[str, Exposition]) -> None:
+def test_a_queue_tells_what_it_has_in_memory_and_on_disk(reported: dict[str, Exposition]) -> None:
     """Check the memory and disk figures: one message of five bytes is with a consumer, and three were
     written."""
-    each = told["/metrics/per-object"]
+    each = reported["/metrics/per-object"]
     for name, value in {
         "messages_ram": 1, "messages_ram_bytes": 5, "messages_ready_ram": 0, "messages_unacked_ram": 1,
         "messages_persistent": 1, "messages_persistent_bytes": 5, "messages_paged_out": 0,
@@ -181,8 +181,8 @@ def test_families_are_told_alone_and_queues_by_vhost(node: MirrorMQ) -> None:
     assert both == always | depths | {"rabbitmq_detailed_queue_consumers"}
 
 
-def test_the_histogram_of_syncs_adds_up(told: dict[str, Exposition]) -> None:
-    found = told["/metrics"]
+def test_the_histogram_of_syncs_adds_up(reported: dict[str, Exposition]) -> None:
+    found = reported["/metrics"]
     buckets = [s for s in found.samples if s.name == "mirrormq_fsync_duration_seconds_bucket"]
     counts = [sample.value for sample in buckets]
     assert counts == sorted(counts) and buckets[-1].labels == {"le": "+Inf"}

@@ -198,7 +198,7 @@ class Cluster:
         raise AssertionError("it does not come to rest")
 
     def round(self) -> bool:
-        """Everybody does something; False if there was nothing to do."""
+        """Let every node act once; return False if no node had anything to do."""
         moved = self.coordinate()
         for member in self.living():
             moved |= self.follows(member) and member.catch_up()
@@ -219,7 +219,7 @@ class Cluster:
         return sum(self.linked(member.name, other.name) for other in self.living()) * 2 > len(self.members)
 
     def coordinate(self) -> bool:
-        """What a leader does."""
+        """Act as the leader."""
         able = [member for member in self.living() if self.follows(member)]
         if not self.coordinated or not able:
             return False
@@ -297,7 +297,7 @@ class Cluster:
         self.write(c.ChangeViews([c.ViewChange(record.queue_id, view)]))
 
     def propose_view(self, name: str, view: View) -> None:
-        """Somebody wants this view; it counts if it is still the next one when its turn comes."""
+        """Propose this view; it counts if it is still the next one when it is applied."""
         change = c.ViewChange(self.record(name).queue_id, view)
         self.line.append((c.ChangeViews([change]), None, None))
 
@@ -312,7 +312,7 @@ class Cluster:
             if member.name in master.view.in_sync and member.name != master.me:
                 copy = member.replica(name).copy
                 assert copy is not None
-                assert copy.held().ranges() == held.ranges(), f"{member.name} differs"
+                assert copy.held().spans() == held.spans(), f"{member.name} differs"
                 copy.page_out()
                 store = member.journal.queue(master.queue_id)
                 assert [message.frames for message in store.load(list(held.numbers()))] == bodies
@@ -352,8 +352,8 @@ class MirroredClient(Client):
     def _note(self, method: Any) -> None:
         if isinstance(method, methods.BasicAck | methods.BasicNack):
             first = self._first_open if method.multiple else method.delivery_tag
-            told = set(range(first, method.delivery_tag + 1)) - self.confirmed - self.refused
-            (self.confirmed if isinstance(method, methods.BasicAck) else self.refused).update(told)
+            reported = set(range(first, method.delivery_tag + 1)) - self.confirmed - self.refused
+            (self.confirmed if isinstance(method, methods.BasicAck) else self.refused).update(reported)
             while self._first_open in self.confirmed or self._first_open in self.refused:
                 self._first_open += 1
 
@@ -367,7 +367,7 @@ class MirroredClient(Client):
         assert isinstance(self.call(methods.encode_confirm_select()), methods.ConfirmSelectOk)
 
     def consume(self, queue: str, tag: str = "c", *, prefetch: int = 0, **arguments: Any) -> list[Any]:
-        """What comes at once."""
+        """Consume, and return the messages that are delivered at once."""
         table = table_of({f"x-{key.replace('_', '-')}": value for key, value in arguments.items()})
         if prefetch:
             self.send(methods.encode_basic_qos(0, prefetch))

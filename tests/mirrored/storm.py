@@ -219,7 +219,7 @@ class Storm:
     # -- the end --------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Everybody comes back; everything that can be had is taken out."""
+        """Restart every node and drain every queue."""
         cluster = self.cluster
         for one, other in combinations(NAMES, 2):
             if cluster[one].alive and cluster[other].alive and not cluster.linked(one, other):

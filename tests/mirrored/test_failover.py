@@ -245,7 +245,7 @@ def test_a_queue_that_waits_for_its_master_says_so() -> None:
 
 
 def test_a_queue_waits_for_its_last_member_while_that_one_stops() -> None:
-    """It had been away: its standing in the ring rests on an attempt that a new replica knows nothing of."""
+    """The member had been away: its in-sync state rests on an attempt unknown to a new replica."""
     cluster, client = prepared(on="c")
     client.publish("q", *bodies(5), persistent=True)
     client.read()

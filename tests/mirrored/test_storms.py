@@ -51,7 +51,7 @@ def confirms_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def compares_numbers_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who has no more operations than the master counts as having the same ones."""
+    """Treat a mirror with at most the master's number of operations as having equal ones."""
     monkeypatch.setattr("mirrormq.replication.ring.agreed", lambda mine, theirs: theirs[-1][1])
 
 

@@ -1,4 +1,4 @@
-"""What a cluster's operators ask, and how tests wait for the answer."""
+"""Requests of a cluster's operators, and waits for the reply."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def test_promotion_without_a_member_is_reported() -> None:
 def test_the_node_that_stops_last_gets_an_older_copy_of_its_data_directory(
     cluster: FaultyCluster, tmp_path: Path, taken: str
 ) -> None:
-    """It was alone in its rings. The nodes that stopped before it have every message that was confirmed."""
+    """The node was alone in its rings. The nodes that stopped before it have every confirmed message."""
     if taken == "before the last run":
         cluster.stop_all(0)
         cluster.copy(0, tmp_path / "older")
@@ -145,7 +145,7 @@ def test_the_node_that_stops_last_loses_its_journal(cluster: FaultyCluster) -> N
 
 
 def test_the_node_that_stops_last_serves_at_once_if_its_disk_is_sound(cluster: FaultyCluster) -> None:
-    """It may have confirmed more than the others have, so it does not wait for them."""
+    """The node may have confirmed more than its peers have, so it does not wait for them."""
     cluster.stop_all(1, 2, 0)
     cluster.start_two(0, 2)
     for name in QUEUES:

@@ -12,7 +12,7 @@ from tests.waiting import until
 
 BODIES = [b"%d" % number + bytes(20_000) for number in range(300)]
 PACE = "mirroring_sync_max_throughput = 400KB\n"
-"""So that the six megabytes take fifteen seconds, which is long enough to be looked at on a busy machine."""
+"""Rate at which six megabytes take fifteen seconds, long enough to be observed on a busy machine."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What each side of a parted cluster does, and what operators see of it."""
+"""Behaviour of each side of a partitioned cluster, and its display to operators."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 LOST = "another side of the cluster has won"
-"""What a node says that gives up its own. Where links come back one by one, both sides may do so in turn."""
+"""Log line of a node that discards its side. If links return one by one, both sides may do so in turn."""
 
 
 @pytest.fixture
@@ -112,8 +112,8 @@ def test_orphans_that_are_kept_are_listed_exported_restored_and_deleted(
     assert [(row["queue"], row["messages"]) for row in rows] == [("q", 1)]
     backing_queue = next(index for index in range(3) if cluster.name(index) == rows[0]["node"])
     until(lambda: serves(cluster, backing_queue))
-    told = scrape(cluster.management_port(backing_queue))
-    assert told.values("mirrormq_orphan_messages") == told.values("mirrormq_orphan_queues") == [1]
+    reported = scrape(cluster.management_port(backing_queue))
+    assert reported.values("mirrormq_orphan_messages") == reported.values("mirrormq_orphan_queues") == [1]
     file = tmp_path / "orphans.json"
     cluster.ctl("export_orphans", str(file), node=backing_queue)
     exported = json.loads(file.read_text())

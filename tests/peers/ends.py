@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from mirrormq.peers.link_loss import LinkLoss
 from mirrormq.peers.peer_handshake import PeerIdentity
 from mirrormq.runtime.peer_dialler import PeerAddress
 from mirrormq.runtime.peer_links import PeerLinkOptions, PeerLinks
@@ -55,8 +56,8 @@ class End:
     def on_up(self, peer: str, session: int) -> None:
         self.events.append(("up", peer, session))
 
-    def on_down(self, peer: str, reason: str) -> None:
-        self.events.append(("down", peer, reason))
+    def on_down(self, peer: str, loss: LinkLoss) -> None:
+        self.events.append(("down", peer, loss.text))
 
     def on_message(self, peer: str, payload: Any) -> None:
         self.events.append(("message", peer, payload))

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 import uvloop
 
+from mirrormq.peers.link_loss import LinkLoss
 from mirrormq.peers.peer_handshake import PeerIdentity
 from mirrormq.runtime.peer_dialler import PeerAddress
 from mirrormq.runtime.peer_links import PeerLinkOptions, PeerLinks
@@ -53,8 +54,8 @@ class Talker:
         self._sent[peer] = self._got[peer] = 0
         self.tell("up", peer, session)
 
-    def on_down(self, peer: str, reason: str) -> None:
-        self.tell("down", peer, reason)
+    def on_down(self, peer: str, loss: LinkLoss) -> None:
+        self.tell("down", peer, loss.text)
 
     def on_relief(self, peer: str) -> None: ...
 

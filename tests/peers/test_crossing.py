@@ -12,7 +12,8 @@ import random
 
 import pytest
 
-from mirrormq.runtime.peer_dialler import CROSSING, PeerAddress
+from mirrormq.peers.link_loss import CROSSING, LinkLoss
+from mirrormq.runtime.peer_dialler import PeerAddress
 from mirrormq.runtime.peer_link import PeerLink
 from tests.peers.ends import End, Ping, linked, started, until
 from tests.peers.tcp_relay import Gate
@@ -83,7 +84,7 @@ async def test_when_b_alone_has_lost_a_s_connection_it_gets_a_new_one_at_once() 
         gate.hold("out")
         b.links._links["a@x"].heartbeat()
         await until(lambda: gate.waiting)
-        b.links._links["a@x"].end("lost")
+        b.links._links["a@x"].end(LinkLoss("lost"))
         b.dial(a)
         await until(lambda: len(a.of("up", "b@x")) == 2)
         assert a.of("down", "b@x") == ["replaced by a newer connection"]
@@ -97,7 +98,7 @@ async def test_a_dial_that_connects_when_there_is_a_link_already_says_nothing() 
         await until(lambda: linked(a, b))
         late = PeerLink(b.links, "a@x")
         await asyncio.get_running_loop().create_connection(lambda: late, "127.0.0.1", a.port)
-        assert await late.settled == CROSSING
+        assert await late.settled == CROSSING.text
         assert b.of("up", "a@x") == [1] and b.of("down", "a@x") == []
 
 
@@ -111,7 +112,7 @@ async def test_however_connections_break_each_pair_ends_with_one_link_and_a_true
         for _ in range(60):
             end = chance.choice(ends)
             if end.links.peers:
-                end.links._links[chance.choice(end.links.peers)].end("broken")
+                end.links._links[chance.choice(end.links.peers)].end(LinkLoss("broken"))
             await asyncio.sleep(chance.choice([0, 0.001, 0.01, 0.1]))
         pairs = list(itertools.combinations(ends, 2))
 

@@ -12,6 +12,7 @@ import pytest
 
 from mirrormq.peers import peer_limits
 from mirrormq.peers.failure_detector import Liveness
+from mirrormq.peers.link_loss import LinkLoss
 from mirrormq.peers.peer_handshake import PeerIdentity
 from mirrormq.runtime.peer_dialler import PeerAddress
 from tests.brokers.ports import free_port
@@ -96,7 +97,7 @@ async def test_a_new_session_has_a_higher_number_and_nothing_of_the_old_one() ->
         for session in range(1, 4):
             a.links.send("b@x", Ping(session))
             await until(lambda session=session: Ping(session) in b.of("message", "a@x"))  # type: ignore[misc]
-            b.links._links["a@x"].end("test")
+            b.links._links["a@x"].end(LinkLoss("test"))
             a.links.send("b@x", b"into the void or not")
             await until(lambda session=session: len(b.of("up", "a@x")) == session + 1)  # type: ignore[misc]
             await until(lambda session=session: len(a.of("up", "b@x")) == session + 1)  # type: ignore[misc]

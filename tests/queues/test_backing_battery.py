@@ -30,7 +30,7 @@ from mirrormq.broker.queue_factory import make_backing_queue
 from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import NEVER, Message
 from mirrormq.queues.queue_settings import QueueSettings
-from mirrormq.ranges.spans import Span, joined
+from mirrormq.sequences.spans import Span, joined
 from tests.queues.support import body, make_disk, make_message, open_journal, tiny_limits
 
 EXAMPLES = int(os.environ.get("EXAMPLES", "30"))
@@ -197,7 +197,7 @@ class Battery(RuleBasedStateMachine):
         chosen = data.draw(st.lists(st.sampled_from(ready), unique=True, min_size=1))
         others = data.draw(st.lists(st.integers(1, self.highest + 3), max_size=3))
         wanted = {*chosen, *others}
-        messages = self.queue.reclaim(joined([(sequence, 1) for sequence in wanted]))
+        messages = self.queue.reclaim(joined([Span(sequence, 1) for sequence in wanted]))
         assert {message.sequence for message in messages} == wanted & set(ready)
         self.took(messages)
 
@@ -269,13 +269,13 @@ class Battery(RuleBasedStateMachine):
     @rule(data=st.data())
     def settle(self, data: st.DataObject) -> None:
         gone = self.choose_leased(data)
-        assert self.queue.settle(joined([(entry.sequence, 1) for entry in gone])) == len(gone)
+        assert self.queue.settle(joined([Span(entry.sequence, 1) for entry in gone])) == len(gone)
 
     @precondition(lambda self: self.leased_out)
     @rule(data=st.data())
     def give_back(self, data: st.DataObject) -> None:
         back = self.choose_leased(data)
-        assert self.queue.return_leased(joined([(entry.sequence, 1) for entry in back])) == len(back)
+        assert self.queue.return_leased(joined([Span(entry.sequence, 1) for entry in back])) == len(back)
         self.ready += back
         for entry in self.ready:
             # After a restart older messages that no consumer had may be marked too; that is permitted.
@@ -347,9 +347,9 @@ class Battery(RuleBasedStateMachine):
         for entry in self.ready:
             entry.redelivered = entry.sequence <= self.delivered_up_to
         kept = {number: entry for number, entry in self.leased_out.items() if entry.persistent}
-        assert numbers_of(self.queue.lease_exact(joined([(number, 1) for number in self.leased_out]))) == set(
-            kept
-        )
+        assert numbers_of(
+            self.queue.lease_exact(joined([Span(number, 1) for number in self.leased_out]))
+        ) == set(kept)
         self.ready = [entry for entry in self.ready if entry.sequence not in kept]
         self.leased_out = kept
         assert self.queue.next_sequence > self.highest, "a number would be used again"

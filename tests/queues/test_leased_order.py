@@ -7,6 +7,7 @@ import pytest
 from mirrormq.broker.queue_factory import make_backing_queue
 from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.queue_settings import QueueSettings
+from mirrormq.sequences.spans import Span
 from tests.queues.support import make_disk, make_message, open_journal, tiny_limits
 
 
@@ -20,8 +21,8 @@ def test_messages_returned_in_two_parts_are_delivered_in_order(
     queue = make_backing_queue(journal.queue(1), settings, MemoryBudget(1 << 30), lambda text: None)
     queue.publish([make_message(b"%d" % number, persistent=True) for number in range(messages)])
     queue.lease_out(messages, 1 << 20)
-    queue.return_leased([(1, messages - 1)])
+    queue.return_leased([Span(1, messages - 1)])
     queue.peek()  # pages a part of the returned messages in
-    queue.return_leased([(messages, 1)])
+    queue.return_leased([Span(messages, 1)])
     fetched = [message.sequence for _ in range(messages) for message in queue.fetch(1)]
     assert fetched == list(range(1, messages + 1))

@@ -69,7 +69,7 @@ class MirroredBattery(Battery):
             return
         self.queue.flush_operations()
         held = self.queue.held()
-        assert self.copy.held().ranges() == held.ranges()
+        assert self.copy.held().spans() == held.spans()
         assert held.count == self.queue.ready_count + self.queue.unacked_count - self.queue.unseen
 
     @precondition(lambda self: isinstance(self.queue, ReplicatingBackingQueue))

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import pika
 import pika.adapters.blocking_connection as blocking
 
-from mirrormq.ranges import range_protocol, spans
+from mirrormq.ranges import range_protocol
 from mirrormq.ranges.range_batch import BatchRow, RangeBatch
 from mirrormq.ranges.range_protocol import LeaseEntry, QueueExtent, TakenSpans
-from mirrormq.ranges.spans import Span
+from mirrormq.sequences import spans
+from mirrormq.sequences.spans import Span
 
 ANSWER_TIMEOUT_S = 20
 

@@ -6,6 +6,7 @@ import pika
 import pytest
 
 from mirrormq.ranges.range_limits import READS_IN_FLIGHT_MAX
+from mirrormq.sequences.spans import Span
 from mirrormq.wire.properties import decode_properties
 from tests.brokers.mirrormq import MirrorMQ
 from tests.ranges.range_requests import Asker, Refused, bodies
@@ -66,7 +67,7 @@ def test_what_is_gone_is_absent_and_what_consumers_hold_is_not(range_client: Ask
 
 def test_only_the_requested_spans_are_read(range_client: Asker, queue: str) -> None:
     range_client.publish(queue, *bodies(20))
-    part, rows = range_client.read_part(queue, 3, 18, wanted=[(1, 3), (6, 1), (17, 5)])
+    part, rows = range_client.read_part(queue, 3, 18, wanted=[Span(1, 3), Span(6, 1), Span(17, 5)])
     assert [row.sequence for row in rows] == [3, 6, 17]
     assert part.next == 18
 

@@ -153,7 +153,7 @@ class Cluster:
         self.spread(only)
 
     def spread(self, only: Sequence[str] = ()) -> bool:
-        """What is agreed on reaches everybody who lives, or some of them."""
+        """Apply committed commands on all running nodes, or on some of them."""
         spread = False
         for member in self.living():
             while member.heard < len(self.log) and (not only or member.name in only):
@@ -193,7 +193,7 @@ class Cluster:
         )
 
     def revive(self, name: str) -> None:
-        """It comes back with what its disk has, in its next life."""
+        """Start the node again from its disk, in its next incarnation."""
         member = self[name]
         member.alive = True
         incarnation = member.node.broker.incarnation + 1

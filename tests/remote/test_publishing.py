@@ -280,20 +280,20 @@ def test_publishes_that_come_twice_are_kept_once_and_confirmed_twice() -> None:
     client.read()
     queue = cluster.queue("q")
     message = queue.backing.peek()
-    assert isinstance(queue, Queue) and message is not None and queue.producers == {"a#1": 3}
-    told: list[tuple[int, int]] = []
+    assert isinstance(queue, Queue) and message is not None and queue.intake.producers == {"a#1": 3}
+    reported: list[tuple[int, int]] = []
 
-    class Told:
+    class RecordedConfirms:
         def confirmed(self, first: int, last: int) -> None:
-            told.append((first, last))
+            reported.append((first, last))
 
         def refused(self, number: int) -> None:
             raise AssertionError
 
-    queue.publish([message] * 3, Told(), 101, PublishOrigin("a#1", 2))
-    assert told == []
+    queue.publish([message] * 3, RecordedConfirms(), 101, PublishOrigin("a#1", 2))
+    assert reported == []
     cluster["b"].node.turn()
-    assert sorted(told) == [(101, 102), (103, 103)]
+    assert sorted(reported) == [(101, 102), (103, 103)]
     assert cluster.counts("q") == (4, 0)
 
 
@@ -301,15 +301,15 @@ def test_a_producer_is_forgotten_when_its_life_is_over() -> None:
     cluster, client = prepared()
     client.publish("q", b"1")
     client.read()
-    assert cluster.queue("q").producers == {"a#1": 1}
+    assert cluster.queue("q").intake.producers == {"a#1": 1}
     cluster.die("a")
-    assert cluster.queue("q").producers == {}
+    assert cluster.queue("q").intake.producers == {}
 
 
 def test_a_new_master_forgets_producers_whose_lives_are_over() -> None:
     cluster, _ = prepared()
     cluster.die("a")
     queue = cluster.queue("q")
-    queue.producers.update({"a#1": 5, "a#2": 7, "c#1": 9})
+    queue.intake.producers.update({"a#1": 5, "a#2": 7, "c#1": 9})
     cluster["b"].remote.serve(1, 2, queue)
-    assert queue.producers == {"a#2": 7, "c#1": 9}
+    assert queue.intake.producers == {"a#2": 7, "c#1": 9}

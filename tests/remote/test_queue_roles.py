@@ -41,7 +41,7 @@ def numbers(first: int, last: int) -> list[bytes]:
 
 
 def mirror(cluster: Cluster) -> None:
-    """What a has sent reaches the master and its mirror, and a hears nothing of it."""
+    """Deliver a's publishes to the master and its mirror, and none of the replies to a."""
     cluster["a"].node.turn()
     cluster.carry("a", "b")
     cluster["b"].node.turn()
@@ -84,7 +84,7 @@ def test_numbers_go_on_with_the_next_master() -> None:
     promote(cluster)
     client.publish("q", b"3")
     client.read()
-    assert cluster.queue("q").producers["a#1"] == 3
+    assert cluster.queue("q").intake.producers["a#1"] == 3
     assert cluster.connect("c").drain("q") == [b"1", b"2", b"3"]
 
 

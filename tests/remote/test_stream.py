@@ -156,20 +156,20 @@ def test_who_waits_for_room_is_told_once_there_is_some() -> None:
     a, b = End("a"), End("b")
     linked(a, b)
     stream = a.streams.to("b", 1)
-    told: list[int] = []
-    go_on = lambda: told.append(1)  # noqa: E731
+    reported: list[int] = []
+    resume = lambda: reported.append(1)  # noqa: E731
     while stream.writable:
         stream.put(item(1), 1024 * 1024)
         stream.flush()
-    stream.when_writable(go_on)
-    stream.when_writable(go_on)
+    stream.when_writable(resume)
+    stream.when_writable(resume)
     for message in a.out:
         b.receive("a", message)
     a.out.clear()
-    assert told == [] and not stream.writable
+    assert reported == [] and not stream.writable
     b.streams.to("a", 1).flush(late=True)
     carry(a, b)
-    assert told == [1] and stream.writable
+    assert reported == [1] and stream.writable
 
 
 def test_many_parcels_in_a_row_are_told_of() -> None:

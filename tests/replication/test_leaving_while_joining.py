@@ -6,7 +6,7 @@ from mirrormq.metadata.ring_view import View
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.message import Message
 from mirrormq.replication.ring_messages import SyncBatch, SyncRequest
-from mirrormq.replication.sequence_set import SequenceSet
+from mirrormq.sequences.sequence_set import SequenceSet
 from mirrormq.wire.content import build_frames
 from tests.replication.world import PERSISTENT, PUBLISH, QUEUE_ID, Node, World
 

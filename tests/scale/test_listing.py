@@ -15,7 +15,7 @@ START_DEADLINE_S = 60.0
 ROUNDS = 10
 """The machine may be busy with others; a gap of ours comes every time."""
 BUSY_MACHINE = 2.0
-"""Where there are long gaps without any listing, those beside one may be twice as long."""
+"""Allowed ratio: gaps beside a listing may be twice as long as gaps without one."""
 
 
 @pytest.fixture(scope="module")

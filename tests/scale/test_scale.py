@@ -27,7 +27,7 @@ BACKLOG_BYTES_EACH = 60
 """5,000,000 messages in 600 MB leave 120 bytes each, and a node alone takes some 50 MB. Kept in memory a
 message would cost 500; known by number and position only it costs 25."""
 HEAD_BYTES = 24 << 20
-"""What does not grow with the backlog: the head of the queue, buffers, what the allocator keeps."""
+"""Memory that does not grow with the backlog: the head of the queue, buffers, the allocator's reserve."""
 UNACKED_BYTES_EACH = 350
 """With its contents each would cost 200 more."""
 QUEUES = 1_000

@@ -14,7 +14,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from mirrormq.testing import Cluster
 
 PATIENCE_S = 40.0
-"""How long anything may take that is expected to happen; far more than it does take."""
+"""Longest wait for an expected event, far more than it takes."""
 
 
 def parameters(cluster: Cluster, index: int, vhost: str = "%2F") -> pika.URLParameters:

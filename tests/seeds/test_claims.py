@@ -1,4 +1,4 @@
-"""What the other documents claim of mirrored and of ordinary cluster queues, one test a claim."""
+"""Claims of the other documents about mirrored and ordinary cluster queues, one test each."""
 
 from __future__ import annotations
 
@@ -234,13 +234,13 @@ def test_a_consumer_that_asked_for_it_is_cancelled_at_failover(cluster: Cluster)
     cluster.ctl("set_policy", "all", ".*", '{"ha-mode":"all"}')
     declare(cluster, 0, "told")
     asked = {"x-cancel-on-ha-failover": True}
-    with Consumer(cluster, 1, "told", arguments=asked) as told, Consumer(cluster, 1, "told") as untold:
+    with Consumer(cluster, 1, "told", arguments=asked) as reported, Consumer(cluster, 1, "told") as untold:
         cluster.kill(0)
-        until(lambda: told.cancelled)
+        until(lambda: reported.cancelled)
         fill(cluster, 1, "told", 1)
         until(lambda: untold.bodies == [b"0"])
         assert not untold.cancelled
-        assert not told.got
+        assert not reported.got
 
 
 def test_a_confirm_waits_for_every_mirror(cluster: Cluster) -> None:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirrormq.storage.journal_records import runs
 from mirrormq.storage.position_table import PositionTable
-from mirrormq.storage.queue_store import merged
 
 NUMBERS = st.integers(1, 1200)
 STEPS = st.lists(
@@ -56,17 +52,3 @@ def test_the_table_is_a_dictionary_of_numbers(
     ]
     assert absent == [number for number in wanted if number not in model]
     assert set(table.chunks) == {number >> 8 for number in model}
-
-
-@given(st.lists(st.integers(1, 60), min_size=1))
-def test_runs_cover_exactly_the_numbers(numbers: list[int]) -> None:
-    covered = [number for first, count in runs(list(numbers)) for number in range(first, first + count)]
-    assert covered == sorted(set(numbers))
-
-
-@given(st.lists(st.tuples(st.integers(1, 60), st.integers(1, 9)), min_size=1))
-def test_merged_ranges_are_disjoint_and_cover_the_same(ranges: list[tuple[int, int]]) -> None:
-    expected = {number for first, count in ranges for number in range(first, first + count)}
-    joined = merged(list(ranges))
-    assert [number for first, count in joined for number in range(first, first + count)] == sorted(expected)
-    assert all(low[0] + low[1] < high[0] for low, high in pairwise(joined))

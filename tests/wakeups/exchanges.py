@@ -318,7 +318,7 @@ NODES: dict[Exchange, int] = {
     remote_publishes: 2,
     remote_range_reads: 2,
 }
-"""How many nodes an exchange needs, if more than one."""
+"""Number of nodes that an exchange needs, if more than one."""
 
 SMALLER: dict[Exchange, tuple[tuple[ModuleType, str, int], ...]] = {
     congested_link: (

@@ -39,7 +39,7 @@ BUDGETS = {
 """Limits at which something stops in the middle and goes on later."""
 
 PLACES: dict[tuple[str, str], tuple[exchanges.Exchange, ...]] = {
-    ("broker/leases/lease_manager.py", "when_safe"): (exchanges.lease,),
+    ("leases/lease_manager.py", "when_safe"): (exchanges.lease,),
     ("broker/dead_letters.py", "when_room"): (exchanges.remote_dead_letters,),
     ("broker/vhost.py", "awaits_flush"): (exchanges.persistent_publishes,),
     ("channels/channel.py", "METADATA_WRITE_EFFORT"): (exchanges.declarations,),
@@ -59,12 +59,12 @@ PLACES: dict[tuple[str, str], tuple[exchanges.Exchange, ...]] = {
     ("connections/handshake.py", "hold"): (exchanges.login,),
     ("connections/outbox.py", "SOCKET_OUTPUT_BYTES_MAX"): (exchanges.large_backlog,),
     ("queues/dead_lettering.py", "DEAD_LETTERS_UNDER_WAY_MAX"): (exchanges.expiry,),
-    ("queues/expiry.py", "DEAD_LETTERS_UNDER_WAY_MAX"): (exchanges.expiry,),
     ("queues/expiry.py", "EXPIRED_PER_LOOK"): (exchanges.expiry,),
     ("queues/queue.py", "CONGESTED_BYTES"): (exchanges.congested_queue,),
     ("queues/queue.py", "CONGESTED_MESSAGES"): (exchanges.congested_queue,),
     ("queues/queue.py", "DELIVERIES_PER_PUMP"): (exchanges.backlog,),
     ("queues/queue.py", "DELIVERY_BATCH_BYTES"): (exchanges.large_backlog,),
+    ("queues/publish_intake.py", "awaits_flush"): (exchanges.persistent_publishes,),
     ("queues/queue.py", "awaits_flush"): (exchanges.persistent_publishes,),
     ("queues/queue.py", "when_room"): (exchanges.late_mirrors,),
     ("remote/publishes.py", "PUBLISH_BYTES_MAX"): (exchanges.remote_publishes,),

@@ -40,13 +40,15 @@ class Scene:
         return self.names.index(str(self.clients[asked].get("queues/%2F/orders")["node"]))
 
     def promotions(self, asked: int) -> list[dict[str, Any]]:
-        told = self.clients[asked].get("mirrormq/timeline")
-        return [event for event in told if (event["kind"], event["queue"]) == ("promoted", "orders")]
+        reported = self.clients[asked].get("mirrormq/timeline")
+        return [event for event in reported if (event["kind"], event["queue"]) == ("promoted", "orders")]
 
     def tells(self, asked: int, event: dict[str, Any]) -> bool:
         """Return the event of this promotion. Its time and outage may change: a busy node sees the
         promotion later."""
-        return any(all(told[name] == event[name] for name in LASTING) for told in self.promotions(asked))
+        return any(
+            all(reported[name] == event[name] for name in LASTING) for reported in self.promotions(asked)
+        )
 
     def story(self, asked: int) -> list[str]:
         return sorted(str(event) for event in self.clients[asked].get("mirrormq/timeline"))
@@ -88,13 +90,15 @@ def test_a_promotion_tells_who_died_how_long_it_took_and_what_comes_again(
     assert event["node"] != scene.names[dead] and event["text"] == f"in place of {scene.names[dead]}"
     assert event["redelivered"] == TAKEN
     assert 0 <= event["gap_ms"] < 20_000
-    told = scene.clients[asked].get("mirrormq/timeline")
-    assert [e["text"] for e in told if (e["kind"], e["node"]) == ("node_down", scene.names[dead])] == ["lost"]
+    reported = scene.clients[asked].get("mirrormq/timeline")
+    assert [e["text"] for e in reported if (e["kind"], e["node"]) == ("node_down", scene.names[dead])] == [
+        "lost"
+    ]
     log = scene.cluster.directory / event["node"] / "log" / "node.log"
     until(lambda: f"rabbit on node {scene.names[dead]} down" in log.read_text())
     promoted = re.compile(r"Mirrored queue 'orders' in vhost '/': Promoting mirror <.*> to leader")
     until(lambda: promoted.search(log.read_text()))
-    assert [e["at_ms"] for e in told] == sorted(e["at_ms"] for e in told)
+    assert [e["at_ms"] for e in reported] == sorted(e["at_ms"] for e in reported)
     other = 3 - dead - asked
     until(lambda: scene.story(other) == scene.story(asked))
 

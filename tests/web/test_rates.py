@@ -30,12 +30,12 @@ def channel(node: MirrorMQ) -> Iterator[pika.adapters.blocking_connection.Blocki
 
 
 def await_rate(
-    page: Page, shown: Locator, nought: str, channel: pika.adapters.blocking_connection.BlockingChannel
+    page: Page, shown: Locator, zero: str, channel: pika.adapters.blocking_connection.BlockingChannel
 ) -> None:
     """Publish until the page shows a rate, which lasts as long as its cause."""
     deadline = time.monotonic() + DEADLINE_S
     expect(shown).to_be_visible()
-    while shown.inner_text() in (nought, "–"):
+    while shown.inner_text() in (zero, "–"):
         assert time.monotonic() < deadline, shown.inner_text()
         channel.basic_publish("", "busy", BODY)
         channel.basic_get("busy", auto_ack=True)

@@ -96,9 +96,9 @@ def test_a_frame_tells_totals_nodes_and_queues_that_changed(
         for number in range(10):
             channel.basic_publish("", "busy", str(number).encode())
         channel.basic_get("busy")
-        told = next(row for frame in frames for row in frame["queues"] if row["messages"] == 10)
-        assert (told["name"], told["messages_ready"], told["messages_unacknowledged"]) == ("busy", 9, 1)
-        assert told["message_stats"]["publish_details"]["rate"] > 0
+        busy = next(row for frame in frames for row in frame["queues"] if row["messages"] == 10)
+        assert (busy["name"], busy["messages_ready"], busy["messages_unacknowledged"]) == ("busy", 9, 1)
+        assert busy["message_stats"]["publish_details"]["rate"] > 0
         frame = next(frames)
         assert frame["totals"]["queue_totals"]["messages"] == 10
         assert frame["totals"]["object_totals"]["queues"] == 2
@@ -220,10 +220,10 @@ def test_watching_ten_thousand_queues_does_not_hold_up_deliveries() -> None:
                 while time.monotonic() < until:
                     stalls.append(stall_ms(node, channel))
                 worst.append(max(stalls))
-            told = [frame for frame, _ in zip(stream.frames(), range(5), strict=False)]
+            received = [frame for frame, _ in zip(stream.frames(), range(5), strict=False)]
             assert (
-                any(frame["more"] for frame in told)
-                and max(len(frame["queues"]) for frame in told) == ROWS_MAX
+                any(frame["more"] for frame in received)
+                and max(len(frame["queues"]) for frame in received) == ROWS_MAX
             )
         assert min(worst) < STALL_MS_MAX, worst
         connection.close()

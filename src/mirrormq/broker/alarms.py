@@ -48,7 +48,7 @@ class Alarms:
         self._changed()
         return True
 
-    def hear(self, on_peers: Mapping[str, Collection[str]]) -> list[str]:
+    def update_peers(self, on_peers: Mapping[str, Collection[str]]) -> list[str]:
         """Replace the alarms of all other nodes. Return lines for the log."""
         now = {node: frozenset(resources) for node, resources in on_peers.items() if resources}
         before, self.on_peers = self.on_peers, now

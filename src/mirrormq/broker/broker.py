@@ -19,11 +19,6 @@ from mirrormq.broker.alarms import MEMORY, Alarms
 from mirrormq.broker.client_limits import ClientLimits
 from mirrormq.broker.copy_reports import CopyReports
 from mirrormq.broker.direct_reply_to import ReplyConsumer, node_of
-from mirrormq.broker.events import connection_log, metadata_log_entries
-from mirrormq.broker.events.event_exchange import EventExchange
-from mirrormq.broker.events.firehose import Firehose
-from mirrormq.broker.events.log_buffer import LogBuffer
-from mirrormq.broker.leases.range_request_handler import RangeRequestHandler
 from mirrormq.broker.pids import Pids
 from mirrormq.broker.record_repair import RecordRepair
 from mirrormq.broker.replica_manager import ReplicaManager
@@ -32,6 +27,11 @@ from mirrormq.broker.vhost import Vhost
 from mirrormq.clock import Clock
 from mirrormq.config.settings import Settings
 from mirrormq.errors import AmqpError, PreconditionFailed
+from mirrormq.events import connection_log, metadata_log_entries
+from mirrormq.events.event_exchange import EventExchange
+from mirrormq.events.firehose import Firehose
+from mirrormq.events.log_buffer import LogBuffer
+from mirrormq.leases.range_request_handler import RangeRequestHandler
 from mirrormq.metadata import records
 from mirrormq.metadata.changes import Change, Deleted, Put
 from mirrormq.metadata.commands import Command
@@ -289,7 +289,7 @@ class Broker:
         self.remote.up(peer)
         self.replica_manager.reconnected(peer)
 
-    def link_down(self, peer: str, reason: str = "") -> None:
+    def link_down(self, peer: str) -> None:
         """Handle the loss of the link to a node."""
         self.remote.down(peer)
 

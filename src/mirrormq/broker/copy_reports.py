@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mirrormq.broker.events.journal_log import log_known_faults
+from mirrormq.events.journal_log import log_known_faults
 from mirrormq.metadata import commands, records
 from mirrormq.metadata.copy_records import CopyReport
 from mirrormq.metadata.store import INTERNAL_USER

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mirrormq.broker import sender_selected_routing
 from mirrormq.broker.traffic_counters import publish_own
+from mirrormq.queues import sender_selected_routing
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.message import Envelope, Message
 from mirrormq.queues.queue import Queue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mirrormq.broker.arguments import COMPARED_ARGUMENTS
 from mirrormq.errors import PreconditionFailed
 from mirrormq.exchanges.erlang_terms import type_name, value_text
+from mirrormq.exchanges.federation_upstream import MAX_HOPS_ARGUMENT, FederationUpstreamExchange
 from mirrormq.metadata import records
 from mirrormq.replication.mirrored_exchanges import MIRRORED
 from mirrormq.wire.fields import Field, Table, decode_entries
@@ -31,7 +32,10 @@ def check_exchange(existing: records.Exchange, wanted: records.Exchange, argumen
     _check("durable", where, wanted.durable, existing.durable)
     _check("auto_delete", where, wanted.auto_delete, existing.auto_delete)
     _check("internal", where, wanted.internal, existing.internal)
-    _check_arguments(where, arguments, decode_entries(existing.arguments), ("alternate-exchange", MIRRORED))
+    # RabbitMQ compares only the number of hops of a federation link's exchange.
+    is_upstream = existing.kind == FederationUpstreamExchange.kind
+    compared = (MAX_HOPS_ARGUMENT,) if is_upstream else ("alternate-exchange", MIRRORED)
+    _check_arguments(where, arguments, decode_entries(existing.arguments), compared)
 
 
 def check_queue(existing: records.Queue, wanted: records.Queue, arguments: Table) -> None:

@@ -67,7 +67,7 @@ def first_unshared(replica: Replica) -> int:
     on all members, otherwise the next one."""
     holder = replica.backing or replica.copy
     assert holder is not None
-    held = holder.held().ranges()
+    held = holder.held().spans()
     next_sequence = held[-1][0] + held[-1][1] if held else 0
     for data in replica.ring.log.after(replica.ring.stable):
         operation = decode(data)

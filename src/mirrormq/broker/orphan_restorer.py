@@ -83,7 +83,7 @@ class OrphanRestorer:
         publish = partial(self._publish, record.vhost, record.name)
         finished = partial(self._finished, title.number)
         batch = self._under_way[title.number] = OrphanRepublisher(self.kept, title.number, publish, finished)
-        batch.go_on()
+        batch.resume()
 
     def _finished(self, number: int) -> None:
         self._under_way.pop(number, None)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mirrormq import limits
+from mirrormq.sequences.spans import Interval
 
 if TYPE_CHECKING:
     from mirrormq.queues.message import Message
@@ -115,7 +116,7 @@ class PerObjectCounters:
         if not self._exchange_from or self._exchange_from[-1][1] != exchange:
             self._exchange_from.append((first, exchange))
 
-    def confirmed(self, finished: Sequence[tuple[int, int]], oldest_open: int) -> None:
+    def confirmed(self, finished: Sequence[Interval], oldest_open: int) -> None:
         """Count confirmed publishes, given as ascending intervals; all below `oldest_open` are confirmed
         by now. Publishes older than the recorded changes count for no exchange."""
         changes = self._exchange_from

@@ -63,7 +63,7 @@ def make_queue(vhost: Vhost, record: records.Queue) -> Queue:
     store = vhost.broker.journal.queue(record.queue_id)
     backing = make_backing_queue(store, settings, vhost.broker.hot_budget, vhost.broker.log_entries.warn)
     queue = make_queue_of(vhost, record, backing)
-    queue.producers = SeenPublishIds(store.producer_ids())
+    queue.intake.begin(SeenPublishIds(store.producer_ids()))
     return queue
 
 

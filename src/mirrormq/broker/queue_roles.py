@@ -244,7 +244,7 @@ class QueueRoles:
         producer = broker.remote.producer
         unsettled = replica.unsettled(producer) if replica is not None else []
         claim = self._claim(record, queue) if keeping else None
-        delivered_up_to = queue.delivered_up_to
+        delivered_up_to = queue.marks.delivered_up_to
         if keeping and replica is not None and replica.backing is not None and replica.backing.gated:
             marks = replica.backing.delivered_by
             delivered_up_to = max(marks.get(GIVEN_BACK, 0), marks.get(producer, 0))
@@ -342,5 +342,5 @@ def _messages(append: AppendOperation) -> list[Message]:
     ]
     if append.producer_ids:
         for message in messages:
-            message.envelope.producer_ids = publish_ids_in(message.properties)
+            message.envelope.identify(publish_ids_in(message.properties))
     return messages

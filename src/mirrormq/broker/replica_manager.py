@@ -93,7 +93,7 @@ class ReplicaManager:
             replica = self._make(record, received)
             backing = replica.wrap(queue.backing, self._broker.unacked_of(queue, record.queue_id))
             stored = self._broker.journal.queue(record.queue_id).delivered_up_to
-            backing.delivered_up_to = max(stored, queue.delivered_up_to)
+            backing.delivered_up_to = max(stored, queue.marks.delivered_up_to)
             self._mirror(replica, queue)
         else:
             replica.change(view)
@@ -111,8 +111,8 @@ class ReplicaManager:
         replica.change(record.ring)
         assert replica.backing is not None and replica.service is not None
         queue = make(replica.backing)
-        queue.delivered_up_to = replica.backing.delivered_up_to
-        queue.producers = SeenPublishIds(replica.service.producers)
+        queue.marks.delivered_up_to = replica.backing.delivered_up_to
+        queue.intake.begin(SeenPublishIds(replica.service.producers))
         queue.kept.trusted = replica.backing.trusted
         self._mirror(replica, queue)
         self.lead(record, queue)
@@ -129,10 +129,9 @@ class ReplicaManager:
     def _mirror(self, replica: Replica, queue: Queue) -> None:
         assert replica.backing is not None and replica.service is not None
         queue_id = replica.queue_id
-        replica.service.producers = queue.producers
+        replica.service.producers = queue.intake.producers
         replica.backing.on_dirty = lambda urgent: self._heard(replica, urgent)
-        remote = self._broker.remote
-        queue.mirror(replica.backing, remote.producer, lambda count: remote.number_publishes(queue_id, count))
+        queue.mirror(replica.backing, self._broker.remote, queue_id)
         self._queues[queue_id] = queue
 
     def _unmirror(self, replica: Replica, queue: Queue) -> None:
@@ -350,11 +349,11 @@ class ReplicaManager:
         if due is not None and due > clock.now_ms and queue_id not in self._paced:
             self._paced.add(queue_id)
 
-            def go_on() -> None:
+            def resume() -> None:
                 self._paced.discard(queue_id)
                 self.touch(queue_id)
 
-            clock.at(due, go_on)
+            clock.at(due, resume)
 
     def _post(self) -> bool:
         mail, self._mail = self._mail, {}

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mirrormq.broker.events.log_buffer import MIRRORING
 from mirrormq.cluster.orphan_store import BATCH_MESSAGES
 from mirrormq.errors import DamageError
+from mirrormq.events.log_buffer import MIRRORING
 from mirrormq.metadata import records
 from mirrormq.queues.message import Message
 from mirrormq.replication.synchronisation import first_sequence

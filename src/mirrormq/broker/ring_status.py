@@ -80,8 +80,8 @@ def delivered_before(broker: Broker, record: records.Queue) -> int | None:
     queue = vhost.local_queue(record.name) if vhost is not None else None
     if replica is None or replica.backing is None or queue is None:
         return None
-    delivered_up_to = max(queue.delivered_up_to, replica.backing.delivered_up_to)
-    held = replica.backing.held().ranges()
+    delivered_up_to = max(queue.marks.delivered_up_to, replica.backing.delivered_up_to)
+    held = replica.backing.held().spans()
     return sum(min(size, delivered_up_to - first + 1) for first, size in held if first <= delivered_up_to)
 
 

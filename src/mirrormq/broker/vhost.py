@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from mirrormq.broker import declaration_checks, queue_copies, sender_selected_routing
+from mirrormq.broker import declaration_checks, queue_copies
 from mirrormq.broker.dead_letter_backlog import DeadLetterBacklog
 from mirrormq.broker.queue_factory import queue_settings
 from mirrormq.broker.queue_roles import QueueRoles
@@ -18,6 +18,7 @@ from mirrormq.exchanges.named_copies import NamedCopies
 from mirrormq.exchanges.router import Router
 from mirrormq.metadata import commands, records
 from mirrormq.metadata.changes import Change, Put
+from mirrormq.queues import sender_selected_routing
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.message import Envelope, Message
 from mirrormq.queues.queue import Queue

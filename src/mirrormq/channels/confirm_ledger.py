@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mirrormq.sequences.spans import Interval, intervals_of, joined_intervals
 from mirrormq.wire.methods import encode_basic_ack, encode_basic_nack
 
 
@@ -21,7 +22,7 @@ class ConfirmLedger:
         """Oldest open number; everything below has been reported to the client."""
         self._shared: dict[int, int] = {}
         """Number of queues that must still confirm, for publishes routed to more than one queue."""
-        self._finished: list[tuple[int, int]] = []
+        self._finished: list[Interval] = []
         self._refused: set[int] = set()
         self._reported: set[int] = set()
         """Numbers reported to the client although an older one is still open."""
@@ -39,7 +40,7 @@ class ConfirmLedger:
             for number in range(first, self.next_number):
                 self._shared[number] = queues
         elif queues == 0:
-            self._finished.append((first, first + count - 1))
+            self._finished.append(Interval(first, first + count - 1))
         return first
 
     def confirmed(self, first: int, last: int) -> None:
@@ -47,9 +48,9 @@ class ConfirmLedger:
         if not self._shared:
             finished = self._finished
             if finished and finished[-1][1] + 1 == first:
-                finished[-1] = (finished[-1][0], last)
+                finished[-1] = Interval(finished[-1][0], last)
             else:
-                finished.append((first, last))
+                finished.append(Interval(first, last))
             return
         for number in range(first, last + 1):
             waiting = self._shared.get(number, 1) - 1
@@ -57,7 +58,7 @@ class ConfirmLedger:
                 self._shared[number] = waiting
             else:
                 self._shared.pop(number, None)
-                self._finished.append((number, number))
+                self._finished.append(Interval(number, number))
 
     def refused(self, number: int) -> None:
         """Record that one queue has refused this publish."""
@@ -68,11 +69,11 @@ class ConfirmLedger:
         """Return the first publish from `first` on that is refused and not reported yet."""
         return min([number for number in self._refused if number >= first], default=None)
 
-    def report(self, send: Callable[[bytes], None]) -> list[tuple[int, int]]:
+    def report(self, send: Callable[[bytes], None]) -> list[Interval]:
         """Send acks and nacks for all finished publishes. Return the acknowledged ones."""
         finished, self._finished = self._finished, []
         if len(finished) > 1:
-            finished = _merged(finished)
+            finished = joined_intervals(finished)
         if self._refused:
             self._report_refused(finished, send)
         for first, last in finished:
@@ -87,7 +88,7 @@ class ConfirmLedger:
                     send(encode_basic_ack(number, False))
         return finished
 
-    def _report_refused(self, finished: list[tuple[int, int]], send: Callable[[bytes], None]) -> None:
+    def _report_refused(self, finished: list[Interval], send: Callable[[bytes], None]) -> None:
         """Send nacks first, so that an ack with `multiple` may pass over them."""
         for number in sorted(self._refused):
             if any(first <= number <= last for first, last in finished):
@@ -96,24 +97,10 @@ class ConfirmLedger:
                 self._reported.add(number)
         remaining = [n for first, last in finished for n in range(first, last + 1) if n not in self._reported]
         self.oldest_open = self._past_reported(self.oldest_open)
-        finished[:] = _merged([(number, number) for number in remaining])
+        finished[:] = intervals_of(remaining)
 
     def _past_reported(self, number: int) -> int:
         while number in self._reported:
             self._reported.discard(number)
             number += 1
         return number
-
-
-def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the intervals sorted, with neighbours joined."""
-    if not ranges:
-        return ranges
-    ranges.sort()
-    merged = [ranges[0]]
-    for first, last in ranges[1:]:
-        if first == merged[-1][1] + 1:
-            merged[-1] = (merged[-1][0], last)
-        else:
-            merged.append((first, last))
-    return merged

@@ -49,14 +49,14 @@ class PendingRequest:
                 return False
             if not self._waiting:
                 then(*args, **kwargs)
-                self._channel.waiting.tell()
+                self._channel.waiting.notify()
                 return True
             try:
                 then(*args, **kwargs)
             except AmqpError as error:
                 self._fail(error)
-            self._channel.waiting.tell()
-            self._channel.waiting.go_on()
+            self._channel.waiting.notify()
+            self._channel.waiting.resume()
             return True
 
         return answered
@@ -67,7 +67,7 @@ class PendingRequest:
             return
         if self._waiting:
             self._fail(error)
-            self._channel.waiting.go_on()
+            self._channel.waiting.resume()
         else:
             # `wait` raises it, so that an immediate refusal takes the path of an ordinary exception.
             self._error = error
@@ -110,7 +110,7 @@ class ChannelBacklog:
         self._postponed.append((size_bytes, action))
         self._channel.connection.postponed(size_bytes)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Process postponed frames, up to the next request."""
         connection = self._channel.connection
         while self._postponed and not self.count:
@@ -123,9 +123,9 @@ class ChannelBacklog:
     def news(self, payload: bytes) -> None:
         """Queue a notification that no request asked for: it is sent after the pending replies."""
         self._notifications.append(payload)
-        self.tell()
+        self.notify()
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Send the notifications, unless a reply must be sent first."""
         while self._notifications and not self.asked:
             self._channel.send(self._notifications.pop(0))

@@ -12,11 +12,12 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from mirrormq import limits
-from mirrormq.broker import direct_reply_to, sender_selected_routing
+from mirrormq.broker import direct_reply_to
 from mirrormq.channels.confirm_ledger import ConfirmLedger
 from mirrormq.channels.routes import Destination, Route
 from mirrormq.channels.unacked import Delivery
 from mirrormq.errors import AccessRefused, AmqpError, NotImplementedByBroker, PreconditionFailed
+from mirrormq.queues import sender_selected_routing
 from mirrormq.queues.envelope import ExpirationInvalid, make_envelope, parse_expiration
 from mirrormq.queues.message import NEVER, Envelope, Message
 from mirrormq.queues.publish_ids import PRODUCER_HEADER, publish_id_of
@@ -325,7 +326,7 @@ class Publishing:
             headers = decode_properties(properties, 0).headers or {}
         envelope, queues, contents = channel.vhost.route(envelope, headers, contents)
         if PRODUCER_HEADER in headers:
-            envelope.producer_ids = publish_id_of(headers)
+            envelope.identify(publish_id_of(headers))
         unchanged = envelope.properties is properties and channel.vhost.routes_repeat(route.exchange)
         route.seen_properties = properties if unchanged else None
         route.seen_envelope, route.seen_queues = envelope, queues
@@ -368,7 +369,7 @@ def _closer_look(route: Route, content: bytes) -> Envelope | None:
         return None
     envelope = route.new_envelope(properties, persistent, priority)
     if PRODUCER_HEADER in headers:
-        envelope.producer_ids = publish_id_of(headers)
+        envelope.identify(publish_id_of(headers))
     return envelope
 
 

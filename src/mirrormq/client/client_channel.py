@@ -141,7 +141,13 @@ class ClientChannel:
         self._owner.send(method_frame(self.number, payload))
 
     def publish(
-        self, exchange: str, routing_key: str, properties: bytes, body: bytes, *, mandatory: bool = False
+        self,
+        exchange: str,
+        routing_key: str,
+        properties: bytes,
+        body: bytes | bytearray,
+        *,
+        mandatory: bool = False,
     ) -> int:
         """Publish; return the delivery tag that will confirm the message, 0 without confirms.
 

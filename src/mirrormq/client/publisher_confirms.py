@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -78,6 +79,10 @@ class UnconfirmedMessages(Generic[Item]):
                 break
             tags.append(tag)
         return [waiting.pop(tag) for tag in tags]
+
+    def items(self) -> Iterable[Item]:
+        """Return the unconfirmed messages, oldest first."""
+        return self._waiting.values()
 
     def restart(self) -> list[Item]:
         """Renumber the unconfirmed messages for publishing on another channel; return them."""

@@ -154,6 +154,10 @@ class BlockingClient:
                 return False
         return True
 
+    def receives_within(self, timeout_s: float) -> bool:
+        """Whether an event is queued, or any input arrives within this time; reads at most once."""
+        return bool(self._inbox) or self._fill(timeout_s)
+
     def events(self, wait_s: float) -> list[Event]:
         """Return the events of one read, possibly none; waits up to `wait_s`."""
         if not self._inbox:

@@ -16,7 +16,6 @@ from functools import partial
 
 from mirrormq import limits
 from mirrormq.broker.broker import Broker
-from mirrormq.broker.events import connection_log
 from mirrormq.broker.vhost import Vhost
 from mirrormq.channels.channel import Channel
 from mirrormq.connections import channel_dispatch, handshake
@@ -24,6 +23,8 @@ from mirrormq.connections.outbox import Outbox
 from mirrormq.connections.peer import Peer
 from mirrormq.connections.states import ConnectionState
 from mirrormq.errors import AmqpError, ChannelError, ChannelErrorHard, ConnectionForced
+from mirrormq.events import connection_log
+from mirrormq.events.connection_log import CloseCause, CloseReason
 from mirrormq.metadata import records
 from mirrormq.queues.queue_interface import QueueInterface
 from mirrormq.wire import methods
@@ -73,7 +74,7 @@ class Connection(Outbox):
         self.vhost_name = ""
         self.blocked = False
         """Whether the client has published under an alarm and waits for its end."""
-        self.closed_because: str = ""
+        self.closed_because: CloseReason | None = None
         self.connected_at_ms = broker.clock.now_ms
         self.last_received_ms = broker.clock.now_ms
         self._leaving = False
@@ -86,6 +87,11 @@ class Connection(Outbox):
         handshake.begin(self)
 
     # -- state ----------------------------------------------------------------------------------
+
+    @property
+    def awaits_start_ok(self) -> bool:
+        """Whether connection.start was sent and the client has not replied."""
+        return self.state is ConnectionState.STARTING and not self.mechanism
 
     @property
     def vhost(self) -> Vhost:
@@ -324,7 +330,7 @@ class Connection(Outbox):
         """Close the connection for a hard error, and wait for close-ok."""
         if self.closed or self.finished:
             return
-        self.closed_because = error.text
+        self.closed_because = CloseReason(CloseCause.ERROR, error.text)
         self.broker.log_error(self, error)
         if self.state is not ConnectionState.OPEN:
             handshake.fail(self, error)
@@ -381,7 +387,7 @@ class Connection(Outbox):
                 error.code, cut_reply_text(error.text), error.class_id or 0, error.method_id
             ),
         )
-        channel.waiting.go_on()
+        channel.waiting.resume()
 
     def end_channel(self, channel: Channel) -> None:
         if not channel.closing:
@@ -430,14 +436,21 @@ class Connection(Outbox):
     def lost(self) -> None:
         """Handle the loss of the socket."""
         if not self.finished and not self.closed_because and self.state is not ConnectionState.CLOSING:
-            began = self.state is not ConnectionState.HEADER or bool(self._header)
-            self.closed_because = connection_log.UNEXPECTED if began else connection_log.NOTHING_RECEIVED
+            self.closed_because = self._reason_of_loss()
         self.finished = True
         if self.state is not ConnectionState.CLOSED:
             self.state = ConnectionState.CLOSED
             self.end_channels()
             self._output.clear()
             self.broker.disconnected(self)
+
+    def _reason_of_loss(self) -> CloseReason:
+        if self.state is ConnectionState.HEADER and not self._header:
+            return connection_log.NOTHING_RECEIVED
+        # A load balancer's check sends the protocol header and leaves when connection.start has arrived.
+        if self.awaits_start_ok:
+            return connection_log.NO_LOGIN
+        return connection_log.CLOSED_BY_CLIENT
 
     # -- time and alarms ------------------------------------------------------------------------
 

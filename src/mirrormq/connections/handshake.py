@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.auth import access_errors, sasl
-from mirrormq.broker.events import connection_log
 from mirrormq.broker.logins import OVERLOADED, Login, authenticate
 from mirrormq.connections import heartbeats
 from mirrormq.connections.server_properties import server_properties
@@ -23,7 +22,10 @@ from mirrormq.errors import (
     NotAllowed,
     UnexpectedFrame,
 )
+from mirrormq.events import connection_log
+from mirrormq.events.connection_log import CloseCause, CloseReason
 from mirrormq.metadata import records
+from mirrormq.metadata.cluster_name import cluster_name
 from mirrormq.wire import methods
 from mirrormq.wire.frame_errors import unreadable_frame
 from mirrormq.wire.frames import PROTOCOL_HEADER
@@ -54,8 +56,8 @@ def expected_so_far(received: bytes) -> bytes:
 def protocol_header(connection: Connection, received: bytes) -> bytes:
     """Check the first eight octets and send connection.start. Return the bytes that follow."""
     version = VERSIONS.get(received[:PROTOCOL_HEADER_SIZE])
-    connection_log.accepted(connection)
     if version is None:
+        connection_log.accepted(connection)
         connection.closed_because = connection_log.bad_header(received[:PROTOCOL_HEADER_SIZE])
         connection.output().append(PROTOCOL_HEADER)
         connection.finish()
@@ -68,7 +70,7 @@ def protocol_header(connection: Connection, received: bytes) -> bytes:
         methods.encode_connection_start(
             version[0],
             version[1],
-            server_properties(broker.settings),
+            server_properties(broker.settings, cluster_name(broker.metadata.state, broker.settings.name)),
             " ".join(mechanisms).encode(),
             b"en_US",
         ),
@@ -91,7 +93,8 @@ def _too_slow(connection: Connection) -> None:
         ConnectionState.TUNING,
         ConnectionState.OPENING,
     ):
-        connection.closed_because = connection_log.TOO_SLOW
+        connection_log.accepted_late(connection)
+        connection.closed_because = connection_log.HANDSHAKE_TIMEOUT
         connection.finish()
 
 
@@ -141,6 +144,7 @@ def close_silently(connection: Connection) -> None:
 def start_ok(connection: Connection, method: methods.ConnectionStartOk) -> None:
     """Handle connection.start-ok: authenticate the client."""
     broker = connection.broker
+    connection_log.accepted(connection)
     connection.client_properties = method.client_properties
     connection.mechanism = method.mechanism
     connection_log.named(connection)
@@ -167,7 +171,7 @@ def start_ok(connection: Connection, method: methods.ConnectionStartOk) -> None:
         connection.release()
         connection_log.login_refused(connection, credentials.mechanism, OVERLOADED)
         broker.events.authentication_failed(connection, credentials.user, OVERLOADED)
-        connection.closed_because = OVERLOADED
+        connection.closed_because = CloseReason(CloseCause.ERROR, OVERLOADED)
         connection.finish()
 
     peer = connection.peer
@@ -181,7 +185,7 @@ def _refuse_login(connection: Connection, credentials: sasl.Credentials, reason:
     broker = connection.broker
     connection_log.login_refused(connection, credentials.mechanism, reason)
     broker.events.authentication_failed(connection, credentials.user, reason)
-    connection.closed_because = reason
+    connection.closed_because = CloseReason(CloseCause.ERROR, reason)
     # Clients without this capability do not expect connection.close here: RabbitMQ only closes the socket.
     if connection.client_can("authentication_failure_close"):
         text = sasl.login_refused(credentials.mechanism)

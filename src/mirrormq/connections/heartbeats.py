@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mirrormq.broker.events import connection_log
+from mirrormq.events import connection_log
 
 if TYPE_CHECKING:
     from mirrormq.connections.connection import Connection
@@ -30,8 +30,7 @@ def _beat(connection: Connection) -> None:
     broker = connection.broker
     now, interval_s = broker.clock.now_ms, connection.heartbeat_s
     if not connection.held and now - connection.last_received_ms > interval_s * 2000:
-        connection.closed_because = f"{connection_log.SILENT}, timeout: {interval_s}s"
-        connection_log.silent(connection)
+        connection.closed_because = connection_log.missed_heartbeats(connection, interval_s)
         connection.finish()
         return
     if now - connection.last_sent_ms >= interval_s * 500 and connection.writable:

@@ -20,13 +20,13 @@ CAPABILITIES = (
 """Capabilities of RabbitMQ 3.10, in its order."""
 
 
-def server_properties(settings: Settings) -> Table:
+def server_properties(settings: Settings, cluster_name: str) -> Table:
     """Return the server properties. Clients evaluate product and version, so these are RabbitMQ's; our
     name is extra."""
     return table_of(
         {
             "capabilities": dict.fromkeys(CAPABILITIES, True),
-            "cluster_name": settings.cluster_name or settings.name,
+            "cluster_name": cluster_name,
             "copyright": "Copyright (c) the MirrorMQ authors.",
             "information": "Licensed under the Apache License 2.0.",
             "platform": "Python",

@@ -28,6 +28,7 @@ from mirrormq.control.definitions_json import binding_row, exchange_row, policy_
 from mirrormq.exchanges.exchange_types import KINDS
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import records as r
+from mirrormq.metadata.cluster_name import shown_global_parameters
 from mirrormq.metadata.state import MetadataState
 from mirrormq.metadata.store import MetadataStore
 
@@ -42,7 +43,9 @@ def export_definitions(state: MetadataState, version: str) -> dict[str, Any]:
         "permissions": [msgspec.structs.asdict(record) for record in state.permissions.values()],
         "topic_permissions": [msgspec.structs.asdict(record) for record in state.topic_permissions.values()],
         "parameters": parameter_rows(state),
-        "global_parameters": [msgspec.structs.asdict(record) for record in state.global_parameters.values()],
+        "global_parameters": [
+            msgspec.structs.asdict(record) for record in shown_global_parameters(state).values()
+        ],
         "policies": [policy_row(policy) for policy in state.policies.values()],
         "queues": [
             {**queue_row(queue), "type": "classic"}

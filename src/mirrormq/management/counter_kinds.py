@@ -11,7 +11,8 @@ from mirrormq.management.sample_history import Numbers
 
 if TYPE_CHECKING:
     from mirrormq.broker.per_object_counters import QueueCounts
-    from mirrormq.broker.traffic_counters import ChannelCounters, Churn, Traffic
+    from mirrormq.broker.traffic_counters import ChannelCounters, Traffic
+    from mirrormq.events.churn import Churn
     from mirrormq.exchanges.exchange import Exchange
     from mirrormq.queues.queue import Queue
 

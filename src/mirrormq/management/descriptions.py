@@ -120,6 +120,7 @@ GET user-limits/{name} Return the limits of one user.
 PUT user-limits/{name}/{limit} Set a limit: max-connections or max-channels.
 DELETE user-limits/{name}/{limit} Clear a limit of a user.
 GET aliveness-test/{vhost} Declare a queue, publish to it and consume, as an end-to-end test.
+GET health/ready Fail if a load balancer must not send clients to this node. Needs no login.
 GET health/checks/alarms Fail if any node of the cluster has an alarm.
 GET health/checks/local-alarms Fail if this node has an alarm.
 GET health/checks/certificate-expiration/{within}/{unit} Fail if a TLS certificate expires soon.

@@ -167,8 +167,8 @@ async def on_all_nodes(call: ApiRequest, vhost: str, side: Side, name: str) -> t
     by one; messages per exchange and queue are added up."""
     if call.statistics.places is None:
         return [], []
-    told = await call.peer_client.ask_all("places", vhost=vhost, side=side, name=name, query=call.asked)
-    parts = [await here(call, vhost, side, name), *told.values()]
+    reported = await call.peer_client.ask_all("places", vhost=vhost, side=side, name=name, query=call.asked)
+    parts = [await here(call, vhost, side, name), *reported.values()]
     other = "queue" if side == "exchange" else "exchange"
     routes: dict[str, list[dict[str, Any]]] = {}
     for _, rows in parts:

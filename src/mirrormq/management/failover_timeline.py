@@ -88,7 +88,7 @@ class FailoverTimeline:
         fresh, self._fresh = self._fresh, {}
         return list(fresh.values())
 
-    def hear(self, events: Iterable[Event]) -> None:
+    def merge(self, events: Iterable[Event]) -> None:
         """Merge events recorded by another node, or by an earlier incarnation of this one."""
         for event in events:
             self._put(event)

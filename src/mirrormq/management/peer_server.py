@@ -174,7 +174,7 @@ async def _timeline(call: ApiRequest, question: Question) -> bytes:
 
 async def _timeline_events(call: ApiRequest, question: Question) -> bytes:
     """Merge events that only a new master knows into the timeline."""
-    call.node.timeline.hear(question["events"])
+    call.node.timeline.merge(question["events"])
     return b"[]"
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from mirrormq.metadata import metadata_encoding, records
 from mirrormq.metadata.copy_records import CopyReport
+from mirrormq.metadata.link_records import Link, LinkKey
 from mirrormq.metadata.records import DestinationKind
 from mirrormq.metadata.ring_view import View
 
@@ -292,6 +293,37 @@ class BeginBatch(_Command, frozen=True):
     record: records.Producer
 
 
+class LinkChange(msgspec.Struct, frozen=True, array_like=True):
+    """Next assignment of one link, adopted only if the link's epoch has not changed since the proposal."""
+
+    record: Link
+    """Proposed assignment: adopted only if its epoch is one above the present one's, 1 for a new link."""
+
+
+class AssignLinks(_Command, frozen=True):
+    """Assign links to nodes, and drop assignments of links that no definition asks for (key and epoch)."""
+
+    changes: list[LinkChange]
+    dropped: list[tuple[LinkKey, int]] = []
+
+
+class RestartLink(_Command, frozen=True):
+    """Restart a link on its node: the epoch grows, and the node begins anew."""
+
+    vhost: str
+    kind: str
+    name: str
+
+
+class FinishLink(_Command, frozen=True):
+    """Delete the parameter of a link that has done its work. Refused if another epoch has begun."""
+
+    vhost: str
+    kind: str
+    name: str
+    epoch: int
+
+
 Command = (
     PutVhost
     | DeleteVhost
@@ -332,6 +364,9 @@ Command = (
     | PutJob
     | DeleteJob
     | BeginBatch
+    | AssignLinks
+    | RestartLink
+    | FinishLink
 )
 
 _decoder: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)

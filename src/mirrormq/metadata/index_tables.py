@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mirrormq.metadata import records
+from mirrormq.metadata.link_records import Link
 
 TABLE_OF: dict[type, str] = {
     records.Vhost: "vhosts",
@@ -22,10 +23,12 @@ TABLE_OF: dict[type, str] = {
     records.Lease: "leases",
     records.Job: "jobs",
     records.Producer: "producers",
+    Link: "links",
 }
 TABLES = tuple(TABLE_OF.values())
 IN_VHOST = (
     "permissions", "topic_permissions", "policies", "operator_policies", "parameters", "jobs", "producers",
+    "links",
 )  # fmt: skip
 
 

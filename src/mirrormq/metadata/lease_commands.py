@@ -21,7 +21,7 @@ import msgspec
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.records import Lease
 from mirrormq.ranges import range_limits
-from mirrormq.ranges.spans import PAIR, Span, below, joined, pack, unpack, without
+from mirrormq.sequences.spans import PAIR, Span, below, joined, pack, unpack, without
 
 if TYPE_CHECKING:
     from mirrormq.metadata.state import MetadataState

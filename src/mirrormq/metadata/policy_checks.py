@@ -1,8 +1,8 @@
 """Validation of policy definitions, with the rules and error texts of RabbitMQ 3.10.
 
 RabbitMQ runs several validators in turn and reports the first error: the validator of queue-master-locator,
-then the settings of queues and exchanges in the order of their names, then mirroring as a whole, and finally
-unknown keys. `ha-orphans` and `ha-redeliver` are extensions of MirrorMQ.
+then federation, then the settings of queues and exchanges in the order of their names, then mirroring as a
+whole, and finally unknown keys. `ha-orphans` and `ha-redeliver` are extensions of MirrorMQ.
 """
 
 from __future__ import annotations
@@ -30,6 +30,14 @@ OPERATOR_KEYS = frozenset(
 )
 """Keys that an operator policy may set in RabbitMQ 3.10.8: limits, of which the smaller one counts."""
 
+FEDERATION_PATTERN = "federation-upstream-pattern"
+FEDERATION_KEYS = {
+    "federation-upstream": "federation upstream",
+    "federation-upstream-set": "federation upstream set",
+    FEDERATION_PATTERN: "federation upstream pattern",
+}
+"""Policy keys that federate exchanges and queues, with RabbitMQ's words; a policy has at most one of them."""
+
 _MAX_AGE = regex.compile(r"[0-9]+[YMDhms]")
 
 
@@ -49,7 +57,8 @@ class PolicyInvalid(Exception):
 
 def validate_policy(definition: dict[str, Any]) -> None:
     """Raise PolicyInvalid unless a policy may have this definition."""
-    _validate(definition, frozenset(_SETTINGS) | frozenset(_HA_CHECKS) | {"ha-mode", "ha-params"})
+    known = frozenset(_SETTINGS) | frozenset(_HA_CHECKS) | frozenset(FEDERATION_KEYS)
+    _validate(definition, known | {"ha-mode", "ha-params"})
 
 
 def validate_operator_policy(definition: dict[str, Any]) -> None:
@@ -80,7 +89,10 @@ def _validate(definition: dict[str, Any], allowed: frozenset[str]) -> None:
     if not definition:
         raise PolicyInvalid("no policy provided")
     known = sorted(allowed.intersection(definition))
-    for key in sorted(known, key=lambda key: key != "queue-master-locator"):
+    upstreams = [key for key in known if key in FEDERATION_KEYS]
+    for key in sorted(known, key=lambda key: (key != "queue-master-locator", key not in FEDERATION_KEYS)):
+        if key in FEDERATION_KEYS:
+            _validate_federation(definition, upstreams)
         if key in _SETTINGS:
             check, complaint = _SETTINGS[key]
             if not check.accepts(definition[key]):
@@ -91,6 +103,22 @@ def _validate(definition: dict[str, Any], allowed: frozenset[str]) -> None:
     if unknown := {key: value for key, value in definition.items() if key not in allowed}:
         text = f"{properties(unknown)} are not recognised policy settings"
         raise PolicyInvalid(text, unknown=unknown, known=allowed)
+
+
+def _validate_federation(definition: dict[str, Any], keys: list[str]) -> None:
+    if len(keys) > 1:
+        *most, last = FEDERATION_KEYS
+        raise PolicyInvalid(f"cannot specify {', '.join(most)} or {last} together")
+    key, value = keys[0], definition[keys[0]]
+    if not isinstance(value, str):
+        raise PolicyInvalid(f"{term(value)} is not a valid {FEDERATION_KEYS[key]} name")
+    if key == FEDERATION_PATTERN:
+        try:
+            patterns.check(value)
+        except patterns.PatternInvalid as error:
+            where = f'{{"{error.text}",{error.position}}}'
+            text = f"could not compile pattern {value} to a regular expression. Error: {where}"
+            raise PolicyInvalid(text) from None
 
 
 def _validate_mirroring(definition: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from mirrormq.metadata.copy_records import CopyReport, FormerMember, Rescue
+from mirrormq.metadata.link_records import Link
 from mirrormq.metadata.ring_view import View, alone
 
 DestinationKind = Literal["queue", "exchange"]
@@ -293,7 +294,7 @@ class LeaseTake(msgspec.Struct, frozen=True, array_like=True):
     number: int
     """Number of the take, chosen by the client; grows."""
     spans: bytes
-    """Packed spans that are not settled (`ranges.spans`)."""
+    """Packed spans that are not settled (`sequences.spans`)."""
     count: int
     size_bytes: int
     """Size of all messages of the take."""
@@ -388,4 +389,5 @@ Record = (
     | Lease
     | Job
     | Producer
+    | Link
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mirrormq.metadata import metadata_encoding
+from mirrormq.metadata.link_records import Link
 from mirrormq.metadata.records import (
     Binding,
     Exchange,
@@ -46,6 +47,7 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     leases: list[Lease] = []
     jobs: list[Job] = []
     producers: list[Producer] = []
+    links: list[Link] = []
 
 
 _decoder = msgspec.msgpack.Decoder(Snapshot)

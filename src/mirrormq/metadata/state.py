@@ -20,10 +20,18 @@ from typing import Any
 import msgspec
 
 from mirrormq.metadata import commands as c
-from mirrormq.metadata import job_commands, lease_commands, producer_commands, ring_commands, snapshots
+from mirrormq.metadata import (
+    job_commands,
+    lease_commands,
+    link_commands,
+    producer_commands,
+    ring_commands,
+    snapshots,
+)
 from mirrormq.metadata.changes import Change, Deleted, Put
 from mirrormq.metadata.defaults import predeclared_exchanges
 from mirrormq.metadata.index_tables import IN_VHOST, TABLE_OF, TABLES, drop_from_index
+from mirrormq.metadata.link_records import Link, LinkKey
 from mirrormq.metadata.records import (
     Binding,
     BindingKey,
@@ -89,6 +97,8 @@ class MetadataState:
         """Jobs by (vhost, name)."""
         self.producers: dict[ProducerKey, Producer] = {}
         """Producers by (vhost, name)."""
+        self.links: dict[LinkKey, Link] = {}
+        """Assignments of links by (vhost, kind, name)."""
         self.queue_keys: dict[int, QueueKey] = {}
         """Queue id → (vhost, name)."""
         self.next_queue_id = 1
@@ -396,4 +406,7 @@ _APPLY: dict[type, Callable[[MetadataState, Any], None]] = {
     c.PutJob: job_commands.put_job,
     c.DeleteJob: job_commands.delete_job,
     c.BeginBatch: producer_commands.begin_batch,
+    c.AssignLinks: link_commands.assign_links,
+    c.RestartLink: link_commands.restart_link,
+    c.FinishLink: link_commands.finish_link,
 }

@@ -31,7 +31,7 @@ from typing import Protocol
 
 from mirrormq.queues.memory_use import MemoryUse
 from mirrormq.queues.message import Message
-from mirrormq.ranges.spans import Span
+from mirrormq.sequences.spans import Span
 
 ANY_BYTES = 1 << 63
 """Byte limit of a fetch without a limit."""
@@ -209,7 +209,7 @@ class QueueStore(Protocol):
     def acknowledge_one(self, sequence: int) -> None:
         """Remove one message that has a position."""
 
-    def forget_ranges(self, ranges: Sequence[tuple[int, int]]) -> None:
+    def forget_ranges(self, ranges: Sequence[Span]) -> None:
         """Remove the stored messages of ascending (first, count) spans; a span may include sequences that are
         not stored."""
 

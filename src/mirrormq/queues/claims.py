@@ -6,10 +6,7 @@ claim to the new master, and the new master withholds exactly the claimed messag
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Literal, NamedTuple
-
-from mirrormq.ranges.spans import Span, joined
 
 Settlement = Literal["acknowledge", "requeue", "reject"]
 """Decision of a client about a delivery; also the name of the method that carries it out."""
@@ -35,8 +32,3 @@ class Claim(NamedTuple):
 
 
 NOTHING = Claim()
-
-
-def spans_of(sequences: Iterable[int]) -> list[Span]:
-    """Return sequences as ascending spans."""
-    return joined([(sequence, 1) for sequence in sorted(sequences)])

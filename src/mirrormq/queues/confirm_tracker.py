@@ -51,31 +51,31 @@ NOBODY = NullPublisher()
 class ConfirmTracker:
     """Waiting publishes of one queue."""
 
-    def __init__(self, awaits_flush: Callable[[], None]) -> None:
-        self._awaits_flush = awaits_flush
-        """Requests a call of `flushed` after the next group commit."""
+    __slots__ = ("_outside", "_undurable", "_unflushed", "_unreceived")
+
+    def __init__(self) -> None:
         self._unflushed: list[tuple[Publisher, int, int]] = []
         self._unreceived: deque[WaitingConfirms] = deque()
         self._undurable: deque[WaitingConfirms] = deque()
         self._outside: list[Callable[[], None]] = []
         """Publishers that wait for room, because too many publishes are unconfirmed."""
 
-    def when_room(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` when fewer publishes are unconfirmed."""
-        self._outside.append(go_on)
+    def when_room(self, resume: Callable[[], None]) -> None:
+        """Call `resume` when fewer publishes are unconfirmed."""
+        self._outside.append(resume)
 
     def resume_publishers(self) -> None:
         """Resume the publishers that wait for room."""
         if self._outside:
             outside, self._outside = self._outside, []
-            for go_on in outside:
-                go_on()
+            for resume in outside:
+                resume()
 
-    def after_flush(self, publisher: Publisher, first: int, last: int) -> None:
-        """Confirm when everything written so far is on this node's disk."""
-        if not self._unflushed:
-            self._awaits_flush()
+    def after_flush(self, publisher: Publisher, first: int, last: int) -> bool:
+        """Confirm when everything written so far is on this node's disk. Return whether these are the first
+        publishes that wait: the queue must request a call of `flushed`."""
         self._unflushed.append((publisher, first, last))
+        return len(self._unflushed) == 1
 
     def after_replication(self, waiting: WaitingConfirms, *, durable: bool) -> None:
         """Confirm when the ring has completed the operation."""
@@ -94,13 +94,17 @@ class ConfirmTracker:
                 waiting = line.popleft()
                 waiting.publisher.confirmed(waiting.first, waiting.last)
 
-    def alone(self) -> None:
-        """Wait for this node's disk only, because the queue no longer has a ring."""
+    def alone(self) -> bool:
+        """Wait for this node's disk only, because the queue no longer has a ring. Return whether the queue
+        must request a call of `flushed`."""
         undurable, self._undurable = self._undurable, deque()
+        awaits_flush = False
         for waiting in undurable:
-            self.after_flush(waiting.publisher, waiting.first, waiting.last)
+            if self.after_flush(waiting.publisher, waiting.first, waiting.last):
+                awaits_flush = True
         self._confirm(self._unreceived)
         self.resume_publishers()
+        return awaits_flush
 
     def forget(self) -> None:
         """Confirm everything: the queue is deleted."""

@@ -40,7 +40,7 @@ class ExpiryTimer:
     def expire(self) -> None:
         """Discard a batch of expired messages at the head, and set a timer for the next one. If too many dead
         letters are unconfirmed, the queue calls again after their confirms."""
-        if self._queue.dying >= limits.DEAD_LETTERS_UNDER_WAY_MAX or self._queue.kept.awaiting:
+        if self._queue.dead_letters.crowded or self._queue.kept.awaiting:
             return
         backing = self._queue.backing
         expired = backing.take_expired(self._clock.now_ms, limits.EXPIRED_PER_LOOK)

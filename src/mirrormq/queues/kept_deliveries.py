@@ -29,9 +29,10 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mirrormq.queues.backing import ANY_SEQUENCE
-from mirrormq.queues.claims import Claim, Settlement, spans_of
+from mirrormq.queues.claims import Claim, Settlement
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue_interface import QueueInterface, Refused
+from mirrormq.sequences.spans import spans_of_unordered
 
 if TYPE_CHECKING:
     from mirrormq.queues.consumer_turns import QueueConsumer
@@ -198,7 +199,7 @@ class KeptDeliveries:
     def claim(self, holder: str, sequences: Sequence[int]) -> list[Message]:
         """Accept the claim of a node; returns the claimed messages as fetched ones."""
         queue = self._queue
-        messages = queue.reclaim(spans_of(sequences)) if sequences else []
+        messages = queue.reclaim(spans_of_unordered(sequences)) if sequences else []
         if messages:
             self.delivered(holder, max([message.sequence for message in messages]))
         self._awaited_less({holder})

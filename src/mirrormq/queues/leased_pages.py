@@ -26,7 +26,7 @@ from mirrormq.queues.backing import ANY_BYTES, QueueStore
 from mirrormq.queues.message import Message
 from mirrormq.queues.pages import Pages
 from mirrormq.ranges.range_limits import LEASED_AT_ONCE_MAX
-from mirrormq.ranges.spans import Span, common, count_of, joined, without
+from mirrormq.sequences.spans import Span, common, count_of, joined, spans_of, without
 
 
 class LeasablePages(Pages):
@@ -197,25 +197,6 @@ class LeasablePages(Pages):
         self.ready_count += count
         self.ready_bytes += total_bytes
         return count
-
-
-def spans_of(numbers: Sequence[int]) -> list[Span]:
-    """Return ascending sequences as spans; takes constant time if there are no gaps."""
-    if not numbers:
-        return []
-    first, count = numbers[0], len(numbers)
-    if numbers[-1] - first == count - 1:
-        return [(first, count)]
-    found: list[Span] = []
-    previous = first - 1
-    start = first
-    for number in numbers:
-        if number != previous + 1:
-            found.append((start, previous - start + 1))
-            start = number
-        previous = number
-    found.append((start, previous - start + 1))
-    return found
 
 
 def _numbers(spans: Iterable[Span]) -> array[int]:

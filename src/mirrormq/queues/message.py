@@ -31,6 +31,7 @@ class Envelope:
         "hidden_keys",
         "mandatory",
         "persistent",
+        "plain",
         "priority",
         "producer_ids",
         "properties",
@@ -63,11 +64,18 @@ class Envelope:
         self.expiration_ms = expiration_ms
         self.producer_ids: tuple[str, int] | None = None
         """Producer name and publish id, if the message is deduplicated (`queues.publish_ids`)."""
+        self.plain = expiration_ms is None
+        """Whether the messages neither expire nor have a publish id."""
         self.hidden_keys: tuple[str, ...] = ()
         """Routing keys of the BCC header, which consumers must not see; a dead letter is routed to them
         again."""
         self.deliver_suffix = deliver_suffix
         """Tail of basic.deliver: not redelivered, exchange, routing key, frame end."""
+
+    def identify(self, producer_ids: tuple[str, int] | None) -> None:
+        """Set producer name and publish id."""
+        self.producer_ids = producer_ids
+        self.plain = producer_ids is None and self.expiration_ms is None
 
 
 class Message:

@@ -33,7 +33,7 @@ from mirrormq.queues.backing import ANY_BYTES, ANY_SEQUENCE, QueueStore
 from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.memory_use import MemoryUse
 from mirrormq.queues.message import Message
-from mirrormq.ranges.spans import Span
+from mirrormq.sequences.spans import Span
 
 
 class Pages:

@@ -11,7 +11,7 @@ from mirrormq.queues.backing import ANY_BYTES, ANY_SEQUENCE
 from mirrormq.queues.memory_use import MemoryUse
 from mirrormq.queues.message import NEVER, Message
 from mirrormq.queues.paged_queue import PagedQueue
-from mirrormq.ranges.spans import Span, joined
+from mirrormq.sequences.spans import Span, joined
 
 
 class PriorityQueue:

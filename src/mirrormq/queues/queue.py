@@ -1,10 +1,16 @@
 """Queue on its master: appends publishes, delivers to consumers in turn, expires and dead-letters messages.
 
 The queue decides and its BackingQueue stores. Work is done in batches: publishers append, channels
-acknowledge, and `pump` delivers ready messages once per turn of the loop. Confirms wait until messages are
-safe (`queues.confirm_tracker`). The backing queue of a mirrored queue replicates to the mirrors (`mirror`).
-Publishes of this node's clients are then numbered like those of other nodes. They can be published to
-another master again without duplicates.
+acknowledge, and `pump` delivers ready messages once per turn of the loop. The backing queue of a mirrored
+queue replicates to the mirrors (`mirror`). A queue consists of parts with their own state:
+
+    intake         publishes that need more than an append      `queues.publish_intake`
+    confirms       publishes that wait until they are safe      `queues.confirm_tracker`
+    consumers      turn order of the consumers                  `queues.consumer_turns`
+    marks          messages that count as redelivered           `queues.redelivery`
+    lifetimes      expiry of messages and of the queue          `queues.expiry`
+    dead_letters   dead letters that are not confirmed yet      `queues.dead_lettering`
+    kept           deliveries that survive a failover           `queues.kept_deliveries`
 """
 
 from __future__ import annotations
@@ -12,28 +18,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mirrormq import limits
-from mirrormq.errors import NotFound
-from mirrormq.queues.backing import BackingQueue, MirroredBacking
+from mirrormq.errors import AccessRefused, NotFound, PreconditionFailed
+from mirrormq.queues.backing import ANY_SEQUENCE, BackingQueue, MirroredBacking
 from mirrormq.queues.claims import Claim, Settlement
-from mirrormq.queues.confirm_tracker import NOBODY, ConfirmTracker, WaitingConfirms
+from mirrormq.queues.confirm_tracker import ConfirmTracker, WaitingConfirms
 from mirrormq.queues.consumer_turns import ConsumerTurns, QueueConsumer
 from mirrormq.queues.dead_lettering import DeadLettering
-from mirrormq.queues.deduplication import Deduplication
 from mirrormq.queues.expiry import ExpiryTimer
-from mirrormq.queues.kept_deliveries import KeptDeliveries
-from mirrormq.queues.lease_operations import LeaseOperations
-from mirrormq.queues.local_requests import LocalRequests
+from mirrormq.queues.kept_deliveries import GIVEN_BACK, Deferred, KeptDeliveries, holder_of
 from mirrormq.queues.memory_use import ConsumerUse
 from mirrormq.queues.message import NEVER, Message
-from mirrormq.queues.publish_ids import PublishOrigin, SeenPublishIds
-from mirrormq.queues.publish_order_guard import PublishOrderGuard
+from mirrormq.queues.publish_ids import PublishOrigin
+from mirrormq.queues.publish_intake import PublishIntake, PublishNumbers
 from mirrormq.queues.queue_host import QueueCounters, QueueHost
-from mirrormq.queues.queue_interface import Publisher, QueueInterface
+from mirrormq.queues.queue_interface import Publisher, QueueInterface, Refused
 from mirrormq.queues.queue_settings import QueueSettings
-from mirrormq.ranges.spans import Span
+from mirrormq.queues.redelivery import RedeliveryMarks
+from mirrormq.ranges.range_request import Answered, RangeRequest
+from mirrormq.sequences.spans import Span
 
 
-class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
+class Queue:
     """Queue whose master is this node. Implements `queues.queue_interface`."""
 
     def __init__(
@@ -56,29 +61,24 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
         self.owner: object | None = None
         """Connection that an exclusive queue belongs to."""
         self.exclusive_consumer: QueueConsumer | None = None
-        self.producers = SeenPublishIds()
-        self._gate = PublishOrderGuard()
         self.mirrored: MirroredBacking | None = None
         """Backing queue, if it replicates to mirrors."""
         self.successor: QueueInterface | None = None
         """Queue object that took over, if this one is detached."""
-        self._producer = ""
-        self._number: Callable[[int], int] = lambda count: 0
-        """Reserves publish numbers of `_producer`, this node; set while the queue is mirrored."""
         self._host = host
-        self.clock = self._clock = host.clock
-        self.use = ConsumerUse(self._clock.now_ms)
-        self._confirm_tracker = ConfirmTracker(lambda: host.awaits_flush(self))
-        self.dying = 0
-        """Number of dead letters that are published and not yet confirmed; the queue still holds them."""
-        self.delivered_up_to = 0
-        """Highest sequence that consumers have had since this node has a copy."""
-        self._plain = self._find_plain()
-        """Queue without mirrors, length limit and message TTL."""
+        self.clock = host.clock
+        self.use = ConsumerUse(self.clock.now_ms)
+        self.intake = PublishIntake(self, host)
+        self.confirms = ConfirmTracker()
+        self.marks = RedeliveryMarks()
+        self.dead_letters = DeadLettering()
         self.kept = KeptDeliveries(self)
         """Deliveries that survive a failover (`ha-redeliver: lost`)."""
-        self._lifetimes = ExpiryTimer(self, host)
-        self._lifetimes.watch_idleness()
+        self.lifetimes = ExpiryTimer(self, host)
+        self.lifetimes.watch_idleness()
+        self._plain = False
+        """Whether ordinary publishes are only appended: no mirrors, length limit and message TTL."""
+        self._follow_settings()
 
     # -- publishing -------------------------------------------------------------------------------
 
@@ -89,138 +89,30 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
         """Append messages numbered `first`, `first + 1` … by their publisher, if it wants confirms. `origin`
         identifies messages of another node; the queue keeps them once. All or none of them are deduplicated
         by publish id."""
-        if self.deleted:
-            self._publish_too_late(messages, publisher, first, origin)
-            return
-        if origin is not None:
-            seen = self.producers.seen(origin, len(messages))
-            if seen:
-                self._settle_again(publisher, first, messages[:seen], origin)
-                messages, first = messages[seen:], first + seen
-                origin = PublishOrigin(origin.producer, origin.first_number + seen)
-                if not messages:
-                    return
         envelope = messages[0].envelope
-        if envelope.producer_ids is not None:
-            self._publish_deduplicated(messages, publisher, first, origin)
-        elif self._plain and envelope.expiration_ms is None and messages[0].expires_at == NEVER:
-            self._publish_plain(messages, publisher, first, envelope.persistent)
-        else:
-            self._publish_new(messages, publisher, first, origin)
-
-    def _publish_plain(
-        self, messages: list[Message], publisher: Publisher | None, first: int, persistent: bool
-    ) -> None:
-        """Append messages to a queue without mirrors, length limit and TTL."""
+        if not self._plain or not envelope.plain or origin is not None or messages[0].expires_at != NEVER:
+            self.intake.publish(messages, publisher, first, origin)
+            return
         self.backing.publish(messages)
-        self.counters.published += len(messages)
+        count = len(messages)
+        self.counters.published += count
         if publisher is not None:
-            last = first + len(messages) - 1
-            if persistent and self.settings.durable:
-                self._confirm_tracker.after_flush(publisher, first, last)
-            else:
-                publisher.confirmed(first, last)
+            if not envelope.persistent or not self.settings.durable:
+                publisher.confirmed(first, first + count - 1)
+            elif self.confirms.after_flush(publisher, first, first + count - 1):
+                self._host.awaits_flush(self)
         if not self.awake:
             self._host.wake(self)
 
-    def _find_plain(self) -> bool:
-        return self.mirrored is None and not self.settings.limited and self.settings.message_ttl_ms is None
-
-    def _publish_new(
-        self, messages: list[Message], publisher: Publisher | None, first: int, origin: PublishOrigin | None
-    ) -> None:
-        if self.settings.rejects_publishes and self.settings.limited:
-            self._publish_each_if_room(messages, publisher, first, origin)
-            return
-        self._append(messages, publisher, first, origin)
-        if self.settings.limited:
-            while self._is_over() and self.pump():
-                pass
-            self._drop_surplus()
-
-    def _publish_too_late(
-        self, messages: list[Message], publisher: Publisher | None, first: int, origin: PublishOrigin | None
-    ) -> None:
-        """Pass messages to the successor, or confirm them if the queue is deleted."""
-        if self.successor is not None:
-            self.successor.publish(messages, publisher, first, origin)
-        elif publisher is not None:
-            publisher.confirmed(first, first + len(messages) - 1)
-
-    def _settle_again(
-        self, publisher: Publisher | None, first: int, messages: list[Message], origin: PublishOrigin
-    ) -> None:
-        """Confirm messages that the last master already had. If full queues reject publishes, it may have
-        refused them. This master cannot know, and refuses them, so that the publisher tries again."""
-        last = first + len(messages) - 1
-        if publisher is not None and self.settings.rejects_publishes and self.settings.limited:
-            for number in range(first, last + 1):
-                publisher.refused(number)
-            return
-        kept = messages if origin.producer == self._producer else []
-        persistent = messages[0].envelope.persistent
-        self._confirm_later(publisher or (NOBODY if kept else None), first, last, persistent, origin, kept)
-
-    def forget_producers(self, gone: Callable[[str], bool]) -> None:
-        """Forget producers whose incarnation has ended: they publish nothing more."""
-        names = self.producers.forget(gone)
-        if names:
-            self.backing.forget_producers(names)
-
-    def _append(
-        self, messages: list[Message], publisher: Publisher | None, first: int, origin: PublishOrigin | None
-    ) -> None:
-        envelope = messages[0].envelope
-        ttl = self.settings.message_ttl_ms
-        if ttl is not None or envelope.expiration_ms is not None:
-            self._lifetimes.begin(messages, ttl)
-        if envelope.producer_ids is not None:
-            self._remember(messages)
-        if self.mirrored is None:
-            self.backing.publish(messages)
-        else:
-            origin = self._publish_mirrored(self.mirrored, messages, origin)
-        if NEVER < messages[0].expires_at <= self._clock.now_ms:
-            self._deal_now_or_never(messages)
-        self.counters.published += len(messages)
-        if publisher is not None:
-            self._confirm_later(publisher, first, first + len(messages) - 1, envelope.persistent, origin)
-        if not self.awake:
-            self._host.wake(self)
-
-    def _publish_mirrored(
-        self, mirrored: MirroredBacking, messages: list[Message], origin: PublishOrigin | None
-    ) -> PublishOrigin:
-        if origin is None:
-            origin = PublishOrigin(self._producer, self._number(len(messages)))
-            self.producers.seen(origin, len(messages))
-        mirrored.publish_from(messages, origin.producer, origin.first_number)
-        if self.kept.gated:
-            self.kept.published(messages[-1].sequence)
-        return origin
-
-    def _confirm_later(
-        self,
-        publisher: Publisher | None,
-        first: int,
-        last: int,
-        persistent: bool,
-        origin: PublishOrigin | None,
-        messages: Sequence[Message] = (),
-    ) -> None:
-        """Confirm when everything appended so far is as safe as messages of this kind must be."""
-        if publisher is None:
-            return
-        durable = self.settings.durable and persistent
-        if self.mirrored is not None:
-            assert origin is not None
-            waiting = WaitingConfirms(self.mirrored.last_number, publisher, first, last, origin, messages)
-            self._confirm_tracker.after_replication(waiting, durable=durable)
-            self.mirrored.mark_dirty()
-        elif durable:
-            self._confirm_tracker.after_flush(publisher, first, last)
-        else:
-            publisher.confirmed(first, last)
+    def _follow_settings(self) -> None:
+        """Determine again whether ordinary publishes are only appended."""
+        self._plain = (
+            not self.deleted
+            and self.mirrored is None
+            and not self.settings.limited
+            and self.settings.message_ttl_ms is None
+        )
+        self.kept.follow_settings()
 
     @property
     def congested(self) -> bool:
@@ -236,30 +128,30 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
         """Mirrors lag so far behind that publishers must wait."""
         return self.mirrored is not None and self.mirrored.behind
 
-    def when_room(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` once the mirrors have caught up."""
+    def when_room(self, resume: Callable[[], None]) -> None:
+        """Call `resume` once the mirrors have caught up."""
         if self.full and not self.deleted:
-            self._confirm_tracker.when_room(go_on)
+            self.confirms.when_room(resume)
         else:
-            go_on()
+            resume()
 
     def flushed(self) -> None:
         """Confirm publishes that waited for the journal's flush."""
-        self._confirm_tracker.flushed()
+        self.confirms.flushed()
 
     def completed(self, received: int, durable: int) -> None:
         """Process the progress of the ring: operations that all members have received, and have on disk."""
-        self._confirm_tracker.completed(received, durable)
+        self.confirms.completed(received, durable)
         if self.kept.completed(received):
             self._host.wake(self)
         if not self.full:
-            self._confirm_tracker.resume_publishers()
+            self.confirms.resume_publishers()
 
     # -- delivery ---------------------------------------------------------------------------------
 
     def pump(self) -> bool:
         """Deliver ready messages while consumers have room; True if more is left for another turn."""
-        lifetimes = self._lifetimes
+        lifetimes = self.lifetimes
         if not lifetimes.expiring:
             more = self._deal(checking=False)
         else:
@@ -269,7 +161,7 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
         self.kept.ask_deferred()
         return more
 
-    def _deal_now_or_never(self, messages: Sequence[Message]) -> None:
+    def deliver_now_or_never(self, messages: Sequence[Message]) -> None:
         """Deliver messages with a TTL of 0. They do not wait for the ring, or they would always expire; but
         they do not overtake messages that wait."""
         up_to = self.kept.urgent_up_to(messages)
@@ -287,14 +179,14 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
                 return False
             turn = self.consumers.next()
             if turn is None:
-                self.use.exhausted(self._clock.now_ms)
+                self.use.exhausted(self.clock.now_ms)
                 return False
             consumer, room = turn
             held_bytes = backing.unacked_bytes
             messages = backing.fetch(min(room, budget), budget_bytes, up_to or kept.up_to)
             budget_bytes -= backing.unacked_bytes - held_bytes
             if checking:
-                messages = self._lifetimes.without_expired(messages)
+                messages = self.lifetimes.without_expired(messages)
             if not messages:
                 if up_to is not None:
                     return False
@@ -313,7 +205,7 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
 
     def take(self, no_ack: bool, holder: str = "") -> Message | None:
         """Fetch one message for basic.get."""
-        lifetimes = self._lifetimes
+        lifetimes = self.lifetimes
         lifetimes.touch()
         if lifetimes.expiring:
             lifetimes.expire()
@@ -346,20 +238,202 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
         self.deliver_published()
         self.kept.given_back(messages)
         self.backing.requeue(messages)
+        self.became_ready()
+
+    def became_ready(self) -> None:
+        """Deliver messages that have returned to the queue, after dropping those over the length limit."""
         if self.settings.limited and not self.settings.rejects_publishes:
-            self._drop_surplus()
+            self.drop_surplus()
         self._host.wake(self)
+
+    def reject(self, messages: Sequence[Message]) -> None:
+        """Discard messages that consumers rejected without requeue."""
+        if self.deleted:
+            self.kept.forward("reject", messages)
+        else:
+            self.kept.given_back(messages)
+            self.discard(messages, "rejected")
+
+    # -- marks ------------------------------------------------------------------------------------
+
+    def _count_delivery(
+        self, messages: list[Message], consumer: QueueConsumer | None, holder: str = ""
+    ) -> None:
+        """Record the delivery of messages to a consumer or a holder, and mark those that were delivered
+        before. The lowest sequence is first."""
+        marks, last = self.marks, messages[-1].sequence
+        if messages[0].sequence <= marks.highest:
+            marks.mark(messages)
+        if self.kept.gated:
+            if consumer is not None:
+                holder = holder_of(consumer, self.intake.producer)
+            self.kept.delivered(holder or self.intake.producer, last)
+        if messages[0].redelivered or messages[-1].redelivered:
+            self.counters.redelivered += sum([message.redelivered for message in messages])
+        if last > marks.delivered_up_to:
+            marks.delivered_up_to = last
+            self.backing.delivered(last)
+
+    def delivered(self, sequence: int) -> None:
+        """Replicate that messages up to `sequence` were delivered, by this master or an earlier one."""
+        if sequence > self.marks.delivered_up_to:
+            self.marks.delivered_up_to = sequence
+            self.backing.delivered(sequence)
+        self.kept.delivered(GIVEN_BACK, sequence)
+
+    def delivered_before(self, sequence: int) -> None:
+        """Record that consumers have had messages up to `sequence` from an earlier master."""
+        self.marks.delivered_before(sequence)
+        self.delivered(sequence)
+
+    def published_before(self, messages: Sequence[Message]) -> None:
+        """Record messages, published together, that an earlier master may have delivered. The next master, or
+        this one after a restart, knows only the highest delivered sequence. It therefore marks a few messages
+        too many."""
+        last = self.marks.published_before(messages)
+        if last:
+            self.delivered(last)
+
+    # -- removal ----------------------------------------------------------------------------------
+
+    def is_over(self) -> bool:
+        """Return whether the ready messages exceed the length limit."""
+        return self.settings.exceeded(self.backing.ready_count, self.backing.ready_bytes)
+
+    def drop_surplus(self) -> None:
+        """Discard the oldest messages over the length limit; none while a client may hold any of them."""
+        dropped: list[Message] = []
+        if self.kept.awaiting:
+            return
+        while self.backing.ready_count and self.is_over():
+            dropped += self.backing.fetch(1)
+        if dropped:
+            self.discard(dropped, "maxlen")
+
+    def expire(self) -> None:
+        """Discard expired messages at the head."""
+        if self.lifetimes.expiring:
+            self.lifetimes.expire()
+
+    def discard(self, messages: Sequence[Message], reason: str) -> None:
+        """Remove fetched messages from the queue; send them to the dead-letter exchange, if there is one."""
+        if not self.dead_letters.applies(self.settings, reason):
+            self.backing.acknowledge(messages)
+            return
+        whole = self.backing.load_contents(messages)
+        if len(whole) < len(messages):
+            self.backing.acknowledge([message for message in messages if not message.frames])
+        self.dead_letters.began(len(whole))
+        self._host.dead_letter(self, whole, reason, self._dead_letter_confirmed)
+
+    def _dead_letter_confirmed(self, messages: Sequence[Message]) -> None:
+        """Remove dead letters that every target queue has confirmed."""
+        may_expire = self.dead_letters.confirmed(len(messages))
+        if self.deleted:
+            return
+        self.backing.acknowledge(messages)
+        if may_expire:
+            self._host.wake(self)
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    def _where(self) -> str:
+        return f"queue '{self.name}' in vhost '{self.vhost}'"
+
+    def deliver_published(self) -> None:
+        """Deliver ready messages as far as consumers have credit. Deliveries otherwise wait for the end of
+        the turn; as in RabbitMQ, a method that follows a publish must find them done."""
+        while self.awake and not self.deleted and self.pump():
+            pass
+
+    def get(
+        self, no_ack: bool, answered: Callable[[Message | None, int], bool], refused: Refused,
+        holder: str = "",
+    ) -> None:  # fmt: skip
+        """Fetch one message for basic.get, for a client of this node or of node `holder`."""
+        self.deliver_published()
+        if self.kept.up_to != ANY_SEQUENCE and self.backing.ready_count and not self.kept.may_deliver():
+            self.touch()
+
+            def ask(queue: QueueInterface) -> None:
+                if holder:
+                    self.get(no_ack, answered, refused, holder)
+                else:
+                    queue.get(no_ack, answered, refused)
+
+            self.kept.defer(Deferred(ask, refused, not holder))
+            return
+        message = self.take(no_ack=False, holder=holder)
+        taken = answered(message, self.backing.ready_count)
+        if message is None:
+            self.counters.got_empty += 1
+        elif not taken:
+            self.requeue([message])
+        elif no_ack:
+            self.counters.got_no_ack += 1
+            self.backing.acknowledge([message])
+        else:
+            self.counters.got += 1
+
+    def count(self, answered: Callable[[int, int], object], refused: Refused) -> None:
+        """Report the numbers of ready messages and of consumers."""
+        self.touch()
+        self.deliver_published()
+        answered(self.backing.ready_count, len(self.consumers.all))
+
+    def purge(self, answered: Callable[[int], object], refused: Refused) -> None:
+        """Drop all ready messages. The purge waits while claims of other nodes are not known."""
+        self.deliver_published()
+        if self.kept.awaiting:
+            self.kept.defer(Deferred(lambda queue: queue.purge(answered, refused), refused, True))
+        else:
+            answered(self.backing.purge())
+
+    def check_deletion(
+        self, if_unused: bool, if_empty: bool, answered: Callable[[int], object], refused: Refused
+    ) -> None:
+        """Check the conditions of queue.delete, and report the number of ready messages."""
+        self.deliver_published()
+        if if_unused and self.consumers.all:
+            refused(PreconditionFailed(f"{self._where()} in use"))
+        elif if_empty and self.backing.ready_count:
+            refused(PreconditionFailed(f"{self._where()} not empty"))
+        else:
+            answered(self.backing.ready_count)
+
+    def handle_range_request(
+        self, range_request: RangeRequest, answered: Answered, refused: Refused, reader: object
+    ) -> None:
+        """Pass a range or lease request to the host, which has access to the journal and the metadata."""
+        if self.successor is not None:
+            self.successor.handle_range_request(range_request, answered, refused, reader)
+        else:
+            self._host.handle_range_request(self, range_request, answered, refused, reader)
+
+    def subscribe(self, consumer: QueueConsumer, answered: Callable[[], object], refused: Refused) -> None:
+        """Add a consumer, unless another consumer has exclusive use of the queue."""
+        alone = consumer.exclusive and (self.consumers.all or self.settings.single_active_consumer)
+        if self.exclusive_consumer is not None or alone:
+            refused(AccessRefused(f"{self._where()} in exclusive use"))
+            return
+        self.deliver_published()
+        self.join(consumer)
+        answered()
+
+    def is_active(self, consumer: QueueConsumer) -> bool:
+        """Return whether the consumer may receive messages."""
+        return not self.consumers.single_active or self.consumers.active is consumer
 
     # -- consumers and settings -------------------------------------------------------------------
 
     def touch(self) -> None:
         """Reset the idle time of the queue."""
-        self._lifetimes.touch()
+        self.lifetimes.touch()
 
     def join(self, consumer: QueueConsumer) -> None:
         """Add a consumer that has passed the checks of `subscribe`."""
         self.consumers.add(consumer)
-        self.use.available(self._clock.now_ms)
+        self.use.available(self.clock.now_ms)
         if consumer.exclusive:
             self.exclusive_consumer = consumer
         if self.settings.auto_delete:
@@ -384,28 +458,25 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
         """Resume a consumer whose prefetch was used up and now has room."""
         if not self.deleted:
             self.consumers.ready_again(consumer)
-            self.use.available(self._clock.now_ms)
+            self.use.available(self.clock.now_ms)
             if self.backing.ready_count:
                 self._host.wake(self)
 
     def apply(self, settings: QueueSettings) -> None:
         """Apply settings that a policy has changed."""
         self.settings = settings
-        self._plain = self._find_plain()
-        self.kept.follow_settings()
+        self._follow_settings()
         self.backing.lazy = settings.lazy
         self.touch()
-        self._lifetimes.watch_idleness()
+        self.lifetimes.watch_idleness()
         if settings.message_ttl_ms is not None:
-            self._lifetimes.expiring = True
-        self._host.wake(self)
-        if settings.limited and not settings.rejects_publishes:
-            self._drop_surplus()
+            self.lifetimes.expiring = True
+        self.became_ready()
 
     def erase(self, notify: Callable[[QueueConsumer], None]) -> None:
         """Delete the queue: notify its consumers, delete its messages, confirm waiting publishes."""
-        self.deleted = True
-        self._confirm_tracker.forget()
+        self.deleted, self._plain = True, False
+        self.confirms.forget()
         for deferred in self.kept.take_deferred():
             deferred.refused(NotFound(f"no {self._where()}"))
         for consumer in self._dismiss():
@@ -418,19 +489,18 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
 
     # -- mirrors ----------------------------------------------------------------------------------
 
-    def mirror(self, backing: MirroredBacking, producer: str, number: Callable[[int], int]) -> None:
+    def mirror(self, backing: MirroredBacking, numbers: PublishNumbers, queue_id: int) -> None:
         """Replicate the queue from now on."""
         self.backing = self.mirrored = backing
-        self._producer, self._number = producer, number
-        self._plain = False
-        self.kept.follow_settings()
+        self.intake.number_with(numbers, queue_id)
+        self._follow_settings()
 
     def unmirror(self, backing: BackingQueue) -> None:
         """Stop replication after the last mirror has left."""
         self.backing, self.mirrored = backing, None
-        self._plain = self._find_plain()
-        self._confirm_tracker.alone()
-        self.kept.follow_settings()
+        if self.confirms.alone():
+            self._host.awaits_flush(self)
+        self._follow_settings()
         self._host.wake(self)
 
     # -- earlier masters --------------------------------------------------------------------------
@@ -444,9 +514,7 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
 
     def claims_known(self) -> None:
         """Resume deliveries after all claims are stated or dropped."""
-        if self.settings.limited and not self.settings.rejects_publishes:
-            self._drop_surplus()
-        self._host.wake(self)
+        self.became_ready()
 
     def keep(self, holder: str, claim: Claim) -> None:
         """Claim messages that clients of this node hold from an earlier master."""
@@ -459,5 +527,5 @@ class Queue(LocalRequests, LeaseOperations, Deduplication, DeadLettering):
     def detach(self) -> tuple[list[QueueConsumer], list[WaitingConfirms]]:
         """End this object because another node is master. Returns its consumers and waiting confirms; the
         caller takes care of the backing queue."""
-        self.deleted = True
-        return self._dismiss(), self._confirm_tracker.take_all()
+        self.deleted, self._plain = True, False
+        return self._dismiss(), self.confirms.take_all()

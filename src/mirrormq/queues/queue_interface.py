@@ -78,8 +78,8 @@ class QueueInterface(Pumped, Protocol):
     def full(self) -> bool:
         """Publishers must wait without a time limit; the broker's internal messages are dropped."""
 
-    def when_room(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` once the queue is no longer full."""
+    def when_room(self, resume: Callable[[], None]) -> None:
+        """Call `resume` once the queue is no longer full."""
 
     def publish(
         self, messages: list[Message], publisher: Publisher | None = None, first: int = 0,

@@ -7,62 +7,49 @@ publishes that it sends again because the earlier master did not confirm them: a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from mirrormq import limits
-from mirrormq.queues.kept_deliveries import GIVEN_BACK
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mirrormq.queues.message import Message
-    from mirrormq.queues.queue import Queue
+from mirrormq.queues.message import Message
+from mirrormq.sequences.spans import Interval
 
 
 class RedeliveryMarks:
-    """Redelivery marks of Queue (mixin)."""
+    """Sequences of one queue that consumers have had, or may have had."""
 
-    delivered_up_to: int
-    _redelivery_up_to = 0
-    _sent_again: tuple[tuple[int, int], ...] = ()
-    """Intervals (first and last sequence) of messages that were already published to an earlier master."""
-    _redelivery_highest = 0
+    __slots__ = ("_delivered_before", "_sent_again", "delivered_up_to", "highest")
 
-    def delivered_before(self: Queue, sequence: int) -> None:  # type: ignore[misc]
+    def __init__(self) -> None:
+        self.delivered_up_to = 0
+        """Highest sequence that consumers have had since this node has a copy."""
+        self.highest = 0
+        """Highest sequence that an earlier master may have delivered; no message above it is marked."""
+        self._delivered_before = 0
+        self._sent_again: tuple[Interval, ...] = ()
+        """Intervals (first and last sequence) of messages that an earlier master may have received."""
+
+    def delivered_before(self, sequence: int) -> None:
         """Record that consumers have had messages up to `sequence` from an earlier master."""
-        self._redelivery_up_to = max(self._redelivery_up_to, sequence)
-        self._redelivery_highest = max(self._redelivery_highest, sequence)
-        self._tell_delivered_before(sequence)
+        self._delivered_before = max(self._delivered_before, sequence)
+        self.highest = max(self.highest, sequence)
 
-    def published_before(self: Queue, messages: Sequence[Message]) -> None:  # type: ignore[misc]
-        """Record messages, published together, that an earlier master may have delivered. The next master, or
-        this one after a restart, knows only the highest delivered sequence. It therefore marks a few messages
-        too many."""
+    def published_before(self, messages: Sequence[Message]) -> int:
+        """Record messages, published together, that an earlier master may have delivered. Return the highest
+        sequence among them; 0 if the queue stored none of them."""
         sequences = [message.sequence for message in messages if message.sequence]
         if not sequences:
-            return
+            return 0
         first, last = min(sequences), max(sequences)
         ranges = self._sent_again
         if ranges and ranges[-1][1] + 1 == first:
             first, ranges = ranges[-1][0], ranges[:-1]
-        self._sent_again = (*ranges, (first, last))[-limits.SENT_AGAIN_RANGES_MAX :]
-        self._redelivery_highest = max(self._redelivery_highest, last)
-        self._tell_delivered_before(last)
+        self._sent_again = (*ranges, Interval(first, last))[-limits.SENT_AGAIN_RANGES_MAX :]
+        self.highest = max(self.highest, last)
+        return last
 
-    def _tell_delivered_before(self: Queue, sequence: int) -> None:  # type: ignore[misc]
-        self._tell_delivered(sequence)
-        self.kept.delivered(GIVEN_BACK, sequence)
-
-    def _tell_delivered(self: Queue, sequence: int) -> None:  # type: ignore[misc]
-        if sequence > self.delivered_up_to:
-            self.delivered_up_to = sequence
-            self.backing.delivered(sequence)
-
-    def _mark(self, messages: list[Message]) -> None:
-        """Mark messages that are about to be delivered as redelivered; the lowest sequence is first."""
-        if messages[0].sequence > self._redelivery_highest:
-            return
+    def mark(self, messages: Sequence[Message]) -> None:
+        """Mark messages that are about to be delivered, if an earlier master may have delivered them."""
         for message in messages:
             number = message.sequence
-            if number <= self._redelivery_up_to or any(a <= number <= b for a, b in self._sent_again):
+            if number <= self._delivered_before or any(a <= number <= b for a, b in self._sent_again):
                 message.redelivered = True

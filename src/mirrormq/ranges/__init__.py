@@ -1,7 +1,7 @@
 """Range protocol: range reads, leases and job reports over AMQP (`docs/ranges.md`). Pure.
 
 The names below are the public interface for clients. `range_protocol` builds requests and reads replies,
-`range_batch` decodes the messages of a range read, `spans` handles sequence numbers as (first, count) pairs.
+`range_batch` decodes the messages of a range read, `mirrormq.sequences.spans` the spans of sequence numbers.
 """
 
 from mirrormq.ranges.range_batch import BatchError, RangeBatch

@@ -22,15 +22,15 @@ Any request about a queue may carry its `id`: the broker refuses it if the queue
 again. `take`, `settle` and `renew` may carry an `owner`: the broker refuses another owner while this one uses
 the lease. `release` may carry `empty`: the lease ends only if it holds no message.
 
-Spans are packed (first, count) pairs (`ranges.spans`). In a `read` they are optional: the reply then has only
-messages of these spans.
+Spans are packed (first, count) pairs (`sequences.spans`). In a `read` they are optional: the reply then has
+only messages of these spans.
 
 The client chooses a take's `number`; numbers grow. Repeating a number returns the same messages until the
 take is settled. `settle` with a number acknowledges all takes up to that one. `settle` with `to`
 acknowledges all leased messages with lower sequences. That is only safe for a client that has processed all
 of them: requeued messages are taken later and have lower sequences. If both sides of a partition serve
 clients, a lease can have taken different messages under one number. With the `digest` of the spans
-(`ranges.spans`), `settle` acknowledges exactly the takes that the client means, or none.
+(`sequences.spans`), `settle` acknowledges exactly the takes that the client means, or none.
 
 `report` publishes the progress of a job, for operators to see (`report` below).
 """
@@ -281,10 +281,10 @@ def report(
     """Build a progress report of a job. `job` names one run and stays the same until the run ends. Send one
     at least once a minute and at most once a second. Rows (flat: numbers, texts, times) are cut to the size
     limit."""
-    told = {name: value for name, value in (numbers or {}).items() if _is_finite(value)}
+    reported = {name: value for name, value in (numbers or {}).items() if _is_finite(value)}
     shown = text.encode("utf-8", "replace")[: range_limits.JOB_TEXT_BYTES_MAX].decode("utf-8", "ignore")
     request: dict[str, object] = {
-        "ask": REPORT, "job": job, "kind": kind, "state": state, "text": shown, "numbers": table_of(told),
+        "ask": REPORT, "job": job, "kind": kind, "state": state, "text": shown, "numbers": table_of(reported),
     }  # fmt: skip
     if table := report_table(rows):
         request["table"] = table

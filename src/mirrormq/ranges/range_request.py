@@ -10,8 +10,8 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from mirrormq.errors import AmqpError, PreconditionFailed
-from mirrormq.ranges import spans
-from mirrormq.ranges.spans import Span
+from mirrormq.sequences import spans
+from mirrormq.sequences.spans import Span
 from mirrormq.wire.fields import Table, decode_table, encode_table, plain
 
 NUMBER_MAX = (1 << 63) - 1

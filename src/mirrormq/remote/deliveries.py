@@ -13,7 +13,6 @@ from mirrormq.queues.consumer_turns import QueueConsumer
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue_interface import Subscriber
 from mirrormq.remote import remote_limits
-from mirrormq.remote.intervals import ranges_of
 from mirrormq.remote.publish_codec import Envelopes, unpack_deliveries
 from mirrormq.remote.queue_ref import QueueRef
 from mirrormq.remote.remote_messages import (
@@ -21,13 +20,13 @@ from mirrormq.remote.remote_messages import (
     Credit,
     Deliver,
     DeliveredRun,
-    Range,
     Settle,
     Unsubscribe,
 )
 from mirrormq.remote.retained import RetainedDeliveries
 from mirrormq.remote.stream import Stream
 from mirrormq.remote.subscription import Subscription
+from mirrormq.sequences.spans import Interval, intervals_of
 
 
 class Deliveries:
@@ -62,7 +61,7 @@ class Deliveries:
         """Highest sequence that consumers of this node were sent, by this master or an earlier one."""
         self._retained = RetainedDeliveries() if retaining else None
         """Deliveries and settlements to report to the next master, with `ha-redeliver: lost`."""
-        self._claimed: list[Range] | None = None
+        self._claimed: list[Interval] | None = None
         """Claim to state to this master."""
         self._settlements = 0
         """Number of Settle items sent."""
@@ -162,7 +161,7 @@ class Deliveries:
         """Claim messages that clients hold from an earlier master."""
         self.retain(True)
         assert self._retained is not None
-        self._claimed = ranges_of(claim.sequences)
+        self._claimed = intervals_of(claim.sequences)
         self._retained.delivered(claim.held)
         self._acknowledged += claim.acknowledged
         self._requeued += claim.requeued
@@ -206,8 +205,8 @@ class Deliveries:
             self._claimed = None
         if self._acknowledged or self._requeued or self._rejected:
             item = Settle(
-                place.queue_id, place.epoch, ranges_of(self._acknowledged), ranges_of(self._requeued),
-                ranges_of(self._rejected),
+                place.queue_id, place.epoch, intervals_of(self._acknowledged), intervals_of(self._requeued),
+                intervals_of(self._rejected),
             )  # fmt: skip
             self._settlements += 1
             if self._retained is not None:

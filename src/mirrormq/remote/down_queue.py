@@ -61,15 +61,15 @@ class DownQueue:
             for number in range(first, first + len(messages)):
                 publisher.refused(number)
 
-    def when_room(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` when the queue has a master or is deleted. Publishes of clients do not wait: they are
+    def when_room(self, resume: Callable[[], None]) -> None:
+        """Call `resume` when the queue has a master or is deleted. Publishes of clients do not wait: they are
         refused at once."""
-        self._waiting.append(go_on)
+        self._waiting.append(resume)
 
     def _resume_publishers(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for go_on in waiting:
-            go_on()
+        for resume in waiting:
+            resume()
 
     def get(self, no_ack: bool, answered: Callable[[Message | None, int], bool], refused: Refused) -> None:
         """Refuse the request."""

@@ -14,7 +14,6 @@ from mirrormq.queues.message import Message
 from mirrormq.queues.publish_ids import PublishOrigin
 from mirrormq.queues.queue import Queue
 from mirrormq.ranges.range_request import RangeReply, RangeRequest
-from mirrormq.remote.intervals import merged
 from mirrormq.remote.publish_codec import Envelopes, pack_deliveries, unpack
 from mirrormq.remote.remote_consumer import RemoteConsumer
 from mirrormq.remote.remote_messages import (
@@ -25,7 +24,6 @@ from mirrormq.remote.remote_messages import (
     Publish,
     QueueReply,
     QueueRequest,
-    Range,
     RangeQuery,
     RangeQueryReply,
     RemoteRefusal,
@@ -38,13 +36,14 @@ from mirrormq.remote.remote_messages import (
     Unsubscribe,
 )
 from mirrormq.remote.stream import Stream
+from mirrormq.sequences.spans import Interval, joined_intervals
 
 
 class PeerSession:
     """Session of one node at one queue in one epoch. Acts as Publisher of the node's messages."""
 
     def __init__(
-        self, queue: Queue, queue_id: int, epoch: int, stream: Stream, tell: Callable[[PeerSession], None]
+        self, queue: Queue, queue_id: int, epoch: int, stream: Stream, notify: Callable[[PeerSession], None]
     ) -> None:
         self.queue = queue
         self.queue_id = queue_id
@@ -62,14 +61,14 @@ class PeerSession:
         self._ended = False
         self._consumers: dict[int, RemoteConsumer] = {}
         self._held: dict[int, Message] = {}
-        self._kept: list[Range] = []
+        self._kept: list[Interval] = []
         self._refused: list[int] = []
         self._gets: deque[int] = deque()
         """Get requests that wait until the link can carry replies."""
         self._range_requests: deque[RangeQuery] = deque()
         """Range requests that wait until the link can carry replies, which may be large."""
         self._envelopes = Envelopes()
-        self._tell = tell
+        self._notify = notify
 
     def receive(self, item: ToMaster) -> None:
         """Process an item of this epoch."""
@@ -111,19 +110,19 @@ class PeerSession:
 
     def confirmed(self, first: int, last: int) -> None:
         """Record publishes that the queue has confirmed."""
-        self._kept.append((first, last))
-        self._tell(self)
+        self._kept.append(Interval(first, last))
+        self._notify(self)
 
     def refused(self, number: int) -> None:
         """Record a publish that the queue refused."""
         self._refused.append(number)
-        self._tell(self)
+        self._notify(self)
 
     def report(self) -> None:
         """Report the results of publishes and replicated settlements at the end of a turn."""
         if self._kept or self._refused:
             settled = Settled(
-                self.queue_id, self.epoch, merged(self._kept), self._refused, self.queue.congested
+                self.queue_id, self.epoch, joined_intervals(self._kept), self._refused, self.queue.congested
             )
             self._kept, self._refused = [], []
             self.stream.put_late(settled)
@@ -187,7 +186,7 @@ class PeerSession:
     def settlements_replicated(self, count: int) -> None:
         """Report to the node that its first `count` Settle items are in the ring."""
         self._replicated = count
-        self._tell(self)
+        self._notify(self)
 
     def inherit(self, held: dict[int, Message]) -> None:
         """Take over messages that clients of the node held in an earlier epoch of this master."""
@@ -203,7 +202,7 @@ class PeerSession:
         if inherited:
             self.queue.requeue(list(inherited.values()))
 
-    def _take(self, ranges: Iterable[Range]) -> list[Message]:
+    def _take(self, ranges: Iterable[Interval]) -> list[Message]:
         pop = self._held.pop
         return [
             message

@@ -129,7 +129,7 @@ def unpack(run: RemoteRun, envelopes: Envelopes) -> list[Message]:
             message.redelivered = True
     if run.producer_ids:
         for message in messages:
-            message.envelope.producer_ids = publish_ids_in(message.properties)
+            message.envelope.identify(publish_ids_in(message.properties))
     return messages
 
 

@@ -81,7 +81,7 @@ class RemoteEndpoint:
 
     def serve(self, queue_id: int, epoch: int, queue: Queue) -> None:
         """Serve the queue as its master."""
-        queue.forget_producers(self._streams.is_over)
+        queue.intake.forget_producers(self._streams.is_over)
         self._serving.serve(queue_id, epoch, queue)
 
     def stop_serving(self, queue_id: int) -> None:
@@ -207,9 +207,9 @@ class RemoteEndpoint:
         if queue.deleted:
             self._numbers.pop(queue.place.queue_id, None)
 
-    def when_room(self, queue: RemoteQueue, go_on: Callable[[], None]) -> None:
-        """Call `go_on` once the queue is no longer full."""
-        self._waiting_for_room.append((queue, go_on))
+    def when_room(self, queue: RemoteQueue, resume: Callable[[], None]) -> None:
+        """Call `resume` once the queue is no longer full."""
+        self._waiting_for_room.append((queue, resume))
 
     def resume_publishers(self) -> None:
         """Resume waiting publishers of queues that have room. Must not run during a handover: a new publish
@@ -217,8 +217,8 @@ class RemoteEndpoint:
         if not self._waiting_for_room:
             return
         waiting, self._waiting_for_room = self._waiting_for_room, []
-        for queue, go_on in waiting:
+        for queue, resume in waiting:
             if queue.full and not queue.detached:
-                self._waiting_for_room.append((queue, go_on))
+                self._waiting_for_room.append((queue, resume))
             else:
-                go_on()
+                resume()

@@ -20,9 +20,7 @@ from __future__ import annotations
 import msgspec
 
 from mirrormq.queues.consumer_turns import ConsumerDescription
-
-Range = tuple[int, int]
-"""Interval: first and last number."""
+from mirrormq.sequences.spans import Interval
 
 
 class RemoteRun(msgspec.Struct, frozen=True, array_like=True):
@@ -68,7 +66,7 @@ class Settled(msgspec.Struct, frozen=True, array_like=True, tag="s"):
 
     queue_id: int
     epoch: int
-    kept: list[Range]
+    kept: list[Interval]
     refused: list[int]
     congested: bool
     """Publishers may pause for a moment."""
@@ -111,9 +109,9 @@ class Settle(msgspec.Struct, frozen=True, array_like=True, tag="k"):
 
     queue_id: int
     epoch: int
-    acknowledged: list[Range]
-    requeued: list[Range]
-    rejected: list[Range]
+    acknowledged: list[Interval]
+    requeued: list[Interval]
+    rejected: list[Interval]
 
 
 class ClaimDeliveries(msgspec.Struct, frozen=True, array_like=True, tag="keep"):
@@ -122,7 +120,7 @@ class ClaimDeliveries(msgspec.Struct, frozen=True, array_like=True, tag="keep"):
 
     queue_id: int
     epoch: int
-    sequences: list[Range]
+    sequences: list[Interval]
 
 
 class SettlementsReplicated(msgspec.Struct, frozen=True, array_like=True, tag="kept"):
@@ -306,7 +304,7 @@ class StreamHello(msgspec.Struct, frozen=True, array_like=True, tag="remote.hell
     """First message on a link: incarnation of the sender, and the position of the stream."""
 
     incarnation: int
-    your_life: int
+    your_incarnation: int
     received: int
     """Number of frames of incarnation `your_life` that have arrived."""
     answer: bool = False

@@ -107,9 +107,9 @@ class RemoteQueue:
         """Master has enough messages for its consumers, or this node has reached its limit."""
         return self._publishes.congested or self.full
 
-    def when_room(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` once the queue is no longer full."""
-        self._remote.when_room(self, go_on)
+    def when_room(self, resume: Callable[[], None]) -> None:
+        """Call `resume` once the queue is no longer full."""
+        self._remote.when_room(self, resume)
 
     def publish(
         self, messages: list[Message], publisher: Publisher | None = None, first: int = 0,

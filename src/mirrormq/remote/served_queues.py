@@ -99,7 +99,7 @@ class ServedQueues:
             client = served.clients.pop(stream, None)
             if client is not None:
                 client.lost()
-            served.queue.forget_producers(lambda name: name == producer)
+            served.queue.intake.forget_producers(lambda name: name == producer)
         for queue_id, waiting in list(self._stash.items()):
             rest = [(other, item) for other, item in waiting if other is not stream]
             if rest:

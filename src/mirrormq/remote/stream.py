@@ -50,14 +50,14 @@ class Stream:
         """Whether contents may be sent."""
         return self.open and self._kept_bytes + self._waiting_bytes < remote_limits.STREAM_BYTES_MAX
 
-    def when_writable(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` once when contents may be sent again, however often it is registered."""
-        self._waiting[go_on] = None
+    def when_writable(self, resume: Callable[[], None]) -> None:
+        """Call `resume` once when contents may be sent again, however often it is registered."""
+        self._waiting[resume] = None
 
     def _relieve(self) -> None:
         waiting, self._waiting = self._waiting, {}
-        for go_on in waiting:
-            go_on()
+        for resume in waiting:
+            resume()
 
     # -- sending --------------------------------------------------------------------------------
 
@@ -96,9 +96,9 @@ class Stream:
             self._untold = 0
             self._send(parcel)
         elif late and self._untold:
-            self.tell()
+            self.notify()
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Acknowledge received frames with an empty frame."""
         self._untold = 0
         self._send(StreamFrame(0, self.received, []))
@@ -115,7 +115,7 @@ class Stream:
         self.received += 1
         self._untold += 1
         if self._untold > remote_limits.PARCELS_UNTOLD_MAX:
-            self.tell()
+            self.notify()
         return parcel.items
 
     def arrived(self, number: int) -> None:

@@ -78,7 +78,7 @@ class Streams:
             return
         if not hello.answer:
             self._greet(peer, answer=True)
-        arrived = hello.received if hello.your_life == self._incarnation else 0
+        arrived = hello.received if hello.your_incarnation == self._incarnation else 0
         if hello.answer and self.linked.get(peer) is stream:
             stream.arrived(arrived)
         else:

@@ -7,7 +7,7 @@ not synchronised. Confirms then no longer wait for it. The mirror catches up by 
 again when it keeps pace.
 
 The master keeps operations in its log for an unsynchronised mirror until the mirror has them. If the mirror
-stays too far behind for that, it is *excused*: dropped from log retention. When it is connected again it
+stays too far behind for that, it is *excluded*: dropped from log retention. When it is connected again it
 begins again, with the messages that it has.
 
 Operations pass from member to member. If one member has not received them, the members after it cannot have
@@ -116,7 +116,7 @@ class LagTracker:
     def excuse(self, now_ms: int) -> None:
         """Drop unsynchronised members that are too far behind from log retention."""
         ring, view = self._ring, self._ring.view
-        ring.excused = frozenset(
+        ring.excluded = frozenset(
             name
             for name in view.members
             if not view.awaits_confirms_of(name) and self._exceeds_retention(self.lag(name, now_ms))

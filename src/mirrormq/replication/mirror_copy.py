@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import count, repeat
 
 from mirrormq import limits
+from mirrormq.errors import DamageError
 from mirrormq.queues.backing import QueueStore
 from mirrormq.queues.envelope import make_envelope, properties_of
 from mirrormq.queues.memory_budget import MemoryBudget
@@ -29,7 +30,8 @@ from mirrormq.replication.ring_operations import (
     RemoveOperation,
     decode,
 )
-from mirrormq.replication.sequence_set import Range, SequenceSet
+from mirrormq.sequences.sequence_set import SequenceSet
+from mirrormq.sequences.spans import Span
 
 Head = tuple[bytes, int]
 """Publish payload and expiry time that the messages of one append share."""
@@ -97,7 +99,7 @@ class MirrorCopy:
     def _append(self, append: AppendOperation) -> None:
         size = len(append.contents)
         if self._removed_meanwhile is not None and self._memory:
-            self._forget([(append.first_sequence, size)])
+            self._forget([Span(append.first_sequence, size)])
         self._keep(append)
         if append.producer:
             if self._doubtful:
@@ -148,7 +150,7 @@ class MirrorCopy:
         self._memory = {}
         self._memory_bytes = 0
 
-    def _remove(self, ranges: list[Range]) -> None:
+    def _remove(self, ranges: list[Span]) -> None:
         if self._removed_meanwhile is not None:
             for first, size in ranges:
                 self._removed_meanwhile.add(first, size)
@@ -157,7 +159,7 @@ class MirrorCopy:
         if self._store.live_count:
             self._store.forget_ranges(ranges)
 
-    def _forget(self, ranges: list[Range]) -> None:
+    def _forget(self, ranges: list[Span]) -> None:
         pop, gone_bytes, before = self._memory.pop, 0, len(self._memory)
         for first, size in ranges:
             numbers: Iterable[int] = range(first, first + size)
@@ -191,7 +193,7 @@ class MirrorCopy:
                     key = (operation.producer, operation.first_number + offset)
                     self._doubtful[key] = operation.first_sequence + offset
                 continue
-            self._remove([(operation.first_sequence, len(operation.contents))])
+            self._remove([Span(operation.first_sequence, len(operation.contents))])
             if operation.producer in self.producers:
                 known = self.producers[operation.producer]
                 self.producers[operation.producer] = min(known, operation.first_number - 1)
@@ -219,7 +221,7 @@ class MirrorCopy:
         for offset in range(len(append.contents)):
             sequence = self._doubtful.pop((append.producer, append.first_number + offset), 0)
             if sequence and sequence != append.first_sequence + offset:
-                self._remove([(sequence, 1)])
+                self._remove([Span(sequence, 1)])
 
     # -- synchronisation ------------------------------------------------------------------------
 
@@ -233,11 +235,16 @@ class MirrorCopy:
         return found
 
     def contents(self) -> list[bytes]:
-        """Return the content frames of all messages, oldest first, for comparison of copies."""
-        numbers = list(self.held().numbers())
-        stored = [number for number in numbers if number not in self._memory]
-        found = {message.sequence: message.frames for message in self._store.load(stored)}
-        return [found[number] if number in found else self._memory[number][1] for number in numbers]
+        """Return the content frames of all messages, oldest first, for comparison of copies. Messages that
+        are damaged on disk are left out, and noted for repair."""
+        stored = [number for number in self.held().numbers() if number not in self._memory]
+        try:
+            found = self._store.load(stored)
+        except DamageError as damage:
+            found = self._store.load(sorted(set(stored).difference(damage.sequences)))
+        frames = {number: content for number, (_, content) in self._memory.items()}
+        frames |= {message.sequence: message.frames for message in found}
+        return [frames[number] for number in sorted(frames)]
 
     def begin_synchronisation(self) -> SequenceSet:
         """Return the sequences held now. From here on the master decides which of them the mirror keeps."""
@@ -298,7 +305,7 @@ class MirrorCopy:
         self._introduced = {}
         self._write_producer_ids()
 
-    def drop(self, ranges: list[Range]) -> None:
+    def drop(self, ranges: list[Span]) -> None:
         """Drop messages that the master does not have."""
         self._remove(ranges)
 

@@ -21,8 +21,9 @@ from mirrormq.replication.replicating_backing import ReplicatingBackingQueue
 from mirrormq.replication.ring import Completed, Ring
 from mirrormq.replication.ring_messages import ReplicaMessage, SyncAck, SyncBatch, SyncRequest
 from mirrormq.replication.ring_operations import AppendOperation, decode
-from mirrormq.replication.sequence_set import Range, SequenceSet, unpack
 from mirrormq.replication.synchronisation import Synchronisation, SyncPace
+from mirrormq.sequences.sequence_set import SequenceSet, unpack
+from mirrormq.sequences.spans import Span
 
 
 class SyncOptions(Protocol):
@@ -58,7 +59,7 @@ class MirrorSynchroniser:
 
     # -- input ----------------------------------------------------------------------------------
 
-    def removed(self, ranges: list[Range]) -> None:
+    def removed(self, ranges: list[Span]) -> None:
         """Record that messages have left the queue."""
         for session in self.sessions.values():
             session.removed(ranges)

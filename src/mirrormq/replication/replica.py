@@ -34,8 +34,8 @@ from mirrormq.replication.ring_messages import (
     SyncRequest,
 )
 from mirrormq.replication.ring_operations import AppendOperation, RemoveOperation, decode
-from mirrormq.replication.sequence_set import unpack
 from mirrormq.replication.synchronisation import SyncPace, first_sequence
+from mirrormq.sequences.sequence_set import unpack
 
 
 class ReplicaOptions:
@@ -343,6 +343,6 @@ class Replica:
             return
         if batch.drop is not None:
             self.copy.introduce(batch.delivered_up_to, batch.producers, batch.delivered_by, batch.gated)
-            self.copy.drop(unpack(batch.drop).ranges())
+            self.copy.drop(unpack(batch.drop).spans())
         self.copy.synchronise(batch.messages)
         self._unflushed.append((sender, SyncAck(self.queue_id, batch.epoch, batch.attempt)))

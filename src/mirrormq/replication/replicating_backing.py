@@ -31,7 +31,8 @@ from mirrormq.replication.ring_operations import (
     RemoveOperation,
     encode,
 )
-from mirrormq.replication.sequence_set import Range, SequenceSet, ranges_of
+from mirrormq.sequences.sequence_set import SequenceSet
+from mirrormq.sequences.spans import Span, spans_of_unordered
 
 
 class ReplicatingBackingQueue:
@@ -41,8 +42,8 @@ class ReplicatingBackingQueue:
         self,
         inner: BackingQueue,
         store: QueueStore,
-        tell: Callable[[bytes], int],
-        removed: Callable[[list[Range]], None] = lambda ranges: None,
+        append: Callable[[bytes], int],
+        removed: Callable[[list[Span]], None] = lambda ranges: None,
         appeared: Callable[[int], None] = lambda sequence: None,
         out: Iterable[Message] = (),
         is_behind: Callable[[], bool] = lambda: False,
@@ -51,7 +52,7 @@ class ReplicatingBackingQueue:
         self.inner = inner
         self._is_behind = is_behind
         self._store = store
-        self._tell = tell
+        self._append = append
         self._removed = removed
         self._appeared = appeared
         ready = inner.unstored()
@@ -67,7 +68,7 @@ class ReplicatingBackingQueue:
         """Callback for damaged messages that were rewritten."""
         self._gone: list[int] = []
         """Sequences that have left the queue since the last flush."""
-        self._purged: list[Range] = []
+        self._purged: list[Span] = []
         """Ranges that were purged since the last flush."""
         self.delivered_up_to = 0
         self._delivered_told = 0
@@ -105,9 +106,9 @@ class ReplicatingBackingQueue:
         start, first = 0, messages[0]
         for at, message in enumerate(messages):
             if message.envelope is not first.envelope and not _alike(message, first):
-                self._tell_append(messages[start:at], producer, first_number + start)
+                self._replicate_append(messages[start:at], producer, first_number + start)
                 start, first = at, message
-        self._tell_append(messages[start:] if start else messages, producer, first_number + start)
+        self._replicate_append(messages[start:] if start else messages, producer, first_number + start)
         self.mark_dirty()
 
     def mark_dirty(self, *, urgent: bool = True) -> None:
@@ -122,7 +123,7 @@ class ReplicatingBackingQueue:
         if not self._silent:
             self.mark_dirty()
 
-    def _tell_append(self, messages: Sequence[Message], producer: str, first_number: int) -> None:
+    def _replicate_append(self, messages: Sequence[Message], producer: str, first_number: int) -> None:
         first = messages[0]
         unstored = [message for message in messages if not message.position]
         if unstored:
@@ -132,7 +133,7 @@ class ReplicatingBackingQueue:
             [message.frames for message in messages], producer, first_number,
             {} if first.envelope.producer_ids is None else highest_of(messages),
         )  # fmt: skip
-        self.last_number = self._tell(encode(append))
+        self.last_number = self._append(encode(append))
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
         """Remove acknowledged messages from the queue."""
@@ -164,7 +165,7 @@ class ReplicatingBackingQueue:
         if on and not self.gated and self.delivered_up_to:
             self.delivered_to("", self.delivered_up_to)
         self.gated = on
-        self.last_number = self._tell(encode(Gated(on)))
+        self.last_number = self._append(encode(Gated(on)))
         self.mark_dirty()
 
     @property
@@ -180,7 +181,7 @@ class ReplicatingBackingQueue:
             self._unstored.pop(message.sequence, None)
         count = self.inner.purge()
         before.subtract(self.held())
-        self._purged += before.ranges()
+        self._purged += before.spans()
         self.mark_dirty()
         return count
 
@@ -199,7 +200,7 @@ class ReplicatingBackingQueue:
         """Return the messages that could not be loaded because the disk has damaged them."""
         return [number for number in sequences if number in self._damaged]
 
-    def settle(self, spans: Sequence[Range]) -> int:
+    def settle(self, spans: Sequence[Span]) -> int:
         """Remove leased messages. Mirrors are notified at once, because a client waits until every mirror has
         removed them."""
         self._tidy()
@@ -212,7 +213,7 @@ class ReplicatingBackingQueue:
     def forget_producers(self, producers: list[str]) -> None:
         """Forget the publish ids of these producers."""
         self.inner.forget_producers(producers)
-        self._tell(encode(ForgetOperation(producers)))
+        self._append(encode(ForgetOperation(producers)))
         self.mark_dirty()
 
     def flush_operations(self) -> None:
@@ -221,17 +222,16 @@ class ReplicatingBackingQueue:
         if self.delivered_up_to > self._delivered_told:
             self._delivered_told = self.delivered_up_to
             if not self.gated:
-                self.last_number = self._tell(encode(DeliveredOperation(self.delivered_up_to)))
+                self.last_number = self._append(encode(DeliveredOperation(self.delivered_up_to)))
         for holder in sorted(self._holders_untold):
-            self.last_number = self._tell(encode(DeliveredTo(holder, self.delivered_by[holder])))
+            self.last_number = self._append(encode(DeliveredTo(holder, self.delivered_by[holder])))
         self._holders_untold.clear()
         if self._gone or self._purged:
-            self._gone.sort()
-            ranges = ranges_of(self._gone)
+            ranges = spans_of_unordered(self._gone)
             if self._purged:
-                ranges = SequenceSet([*ranges, *self._purged]).ranges()
+                ranges = SequenceSet([*ranges, *self._purged]).spans()
             self._gone, self._purged = [], []
-            self.last_number = self._tell(encode(RemoveOperation(ranges)))
+            self.last_number = self._append(encode(RemoveOperation(ranges)))
             self._removed(ranges)
 
     # -- delegation to the wrapped queue --------------------------------------------------------
@@ -240,7 +240,7 @@ class ReplicatingBackingQueue:
         """Fetch messages from the head."""
         return self.inner.fetch(limit, limit_bytes, up_to)
 
-    def reclaim(self, spans: Sequence[Range]) -> list[Message]:
+    def reclaim(self, spans: Sequence[Span]) -> list[Message]:
         """Fetch exactly these messages. Mirrors are not notified: for them the messages never left."""
         return self.inner.reclaim(spans)
 
@@ -276,15 +276,15 @@ class ReplicatingBackingQueue:
         if len(self._unstored) > limits.HEAD_STORED_MESSAGES:
             self._tidy()
 
-    def lease_out(self, limit: int, limit_bytes: int = ANY_BYTES, *, single: bool = True) -> list[Range]:
+    def lease_out(self, limit: int, limit_bytes: int = ANY_BYTES, *, single: bool = True) -> list[Span]:
         """Lease messages from the head. Mirrors are not notified: for them the messages never left."""
         return self.inner.lease_out(limit, limit_bytes, single=single)
 
-    def lease_exact(self, spans: Sequence[Range]) -> list[Range]:
+    def lease_exact(self, spans: Sequence[Span]) -> list[Span]:
         """Lease exactly these messages."""
         return self.inner.lease_exact(spans)
 
-    def return_leased(self, spans: Sequence[Range]) -> int:
+    def return_leased(self, spans: Sequence[Span]) -> int:
         """Return leased messages to their places."""
         return self.inner.return_leased(spans)
 

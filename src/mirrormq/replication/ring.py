@@ -27,7 +27,7 @@ others.)
 
 Operations that every member has received, and that are on every disk that confirms wait for, are *stable*:
 no member will ever request them again, and logs are cut there. A member may be so far behind that the
-master no longer keeps the log for it. Such a member is *excused*: it will find a gap and begin again.
+master no longer keeps the log for it. Such a member is *excluded*: it will find a gap and begin again.
 
 # When a member fails
 
@@ -139,7 +139,7 @@ class Ring:
         """Progress of the whole ring (master only)."""
         self.reports: dict[str, ProgressReport] = {}
         """Last report of each member (master only)."""
-        self.excused: frozenset[str] = frozenset()
+        self.excluded: frozenset[str] = frozenset()
         """Members that confirms do not wait for and for which no log is kept (master only)."""
         self.start = received
         """Operation after which this member has all operations. Synchronisation brings everything before
@@ -369,7 +369,7 @@ class Ring:
         durable = self.durable
         for name, awaited, generation in self._others:
             report = self.reports.get(name)
-            if name not in self.excused:
+            if name not in self.excluded:
                 everyone = min(everyone, self.stable if report is None else report.received)
             # A report of another sync generation says nothing about the copy that the view counts on.
             if awaited and (report is None or report.attempt != generation):

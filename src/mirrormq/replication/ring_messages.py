@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mirrormq.replication.ring_operations import AppendOperation
-from mirrormq.replication.sequence_set import PackedNumbers
+from mirrormq.sequences.sequence_set import PackedNumbers
 
 
 class OperationBatch(msgspec.Struct, frozen=True, array_like=True, tag="lap"):

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import msgspec
 
+from mirrormq.sequences.spans import Span
+
 
 class AppendOperation(msgspec.Struct, frozen=True, array_like=True, tag="a"):
     """Append of messages that share a publish payload, numbered from `first_sequence` on."""
@@ -32,7 +34,7 @@ class AppendOperation(msgspec.Struct, frozen=True, array_like=True, tag="a"):
 class RemoveOperation(msgspec.Struct, frozen=True, array_like=True, tag="r"):
     """Removal of messages: ascending (first sequence, count)."""
 
-    ranges: list[tuple[int, int]]
+    ranges: list[Span]
 
 
 class DeliveredOperation(msgspec.Struct, frozen=True, array_like=True, tag="d"):

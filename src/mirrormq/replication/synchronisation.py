@@ -38,7 +38,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from mirrormq.queues.message import Message
-from mirrormq.replication.sequence_set import Range, SequenceSet, ranges_of
+from mirrormq.sequences.sequence_set import SequenceSet
+from mirrormq.sequences.spans import Span, spans_of_unordered
 
 BATCHES_IN_FLIGHT = 2
 """Batches in flight: one is transferred while the mirror works on the other."""
@@ -120,7 +121,7 @@ class Synchronisation:
         """Number of messages that the mirror no longer lacks, of `total`."""
         return max(0, self.total - self.missing.count - sum(self._in_flight))
 
-    def removed(self, ranges: Iterable[Range]) -> None:
+    def removed(self, ranges: Iterable[Span]) -> None:
         """Record that messages have left the queue."""
         for numbers in (self.missing, self.unreadable):
             if numbers:
@@ -158,7 +159,7 @@ class Synchronisation:
             return None
         numbers, size_bytes = self._choose(contents)
         batch = contents.load(numbers)
-        self.removed(ranges_of(numbers))
+        self.removed(spans_of_unordered(numbers))
         if len(batch) < len(numbers):
             for number in contents.damaged(numbers):
                 self.unreadable.add(number)

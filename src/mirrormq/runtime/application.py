@@ -253,7 +253,7 @@ class Application:
             controller.own_alarms = tuple(sorted(alarms.raised))
 
         def apply_peer_alarms(peer_rows: dict[str, tuple[str, ...]]) -> None:
-            for line in () if self._over else alarms.hear(peer_rows):
+            for line in () if self._over else alarms.update_peers(peer_rows):
                 self._log.warning(line)
             self.end_turn_soon()
 

@@ -22,6 +22,7 @@ from mirrormq.cluster.orphan_collector import OrphanLoss, StoredContents
 from mirrormq.control import definitions_document
 from mirrormq.control.control_protocol import ControlError
 from mirrormq.errors import ConfigurationError, DamageError, StartError
+from mirrormq.metadata.cluster_name import naming_commands
 from mirrormq.metadata.commands import PutGlobalParameter
 from mirrormq.metadata.records import GlobalParameter
 from mirrormq.metadata.state import MetadataState
@@ -73,6 +74,8 @@ class ApplicationSupervisor:
             application = Application(node, incarnation)
             if node.cluster_node.controller.apart:
                 _mark_divergence(application)
+            for command in naming_commands(node.metadata.state, settings.name, settings.cluster_name):
+                node.metadata.write(command)
             if settings.load_definitions is not None:
                 self._load_definitions(settings.load_definitions)
                 await node.settled()

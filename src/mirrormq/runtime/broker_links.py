@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
-from mirrormq.cluster.controller import SILENT_PEER
+from mirrormq.peers.link_loss import LinkLoss
 from mirrormq.remote.remote_messages import RemoteMessage
 from mirrormq.replication.ring_messages import RingBatch
 
 if TYPE_CHECKING:
     from mirrormq.runtime.application import Application
-
-
-_SILENCE = re.compile(rf"{SILENT_PEER} for ([\d.]+) s")
-
-
-def silence_ms(reason: str) -> int:
-    """Return the milliseconds of silence after which a link was given up, or 0 if it ended for another
-    reason."""
-    match = _SILENCE.match(reason)
-    return int(float(match[1]) * 1000) if match else 0
 
 
 class BrokerLinks:
@@ -36,10 +25,10 @@ class BrokerLinks:
         self._broker.link_up(peer, session)
         self._application.after_waiting()
 
-    def link_down(self, peer: str, reason: str) -> None:
+    def link_down(self, peer: str, loss: LinkLoss) -> None:
         """Report to the broker that the link to `peer` went down."""
-        self._application.node.timeline.link_down(peer, silence_ms(reason))
-        self._broker.link_down(peer, reason)
+        self._application.node.timeline.link_down(peer, loss.silent_ms)
+        self._broker.link_down(peer)
         self._application.after_waiting()
 
     def link_message(self, peer: str, message: RingBatch | RemoteMessage) -> None:

@@ -37,6 +37,7 @@ from mirrormq.control.control_protocol import ControlError, Request
 from mirrormq.errors import DamageError
 from mirrormq.metadata import records
 from mirrormq.metadata.changes import Change
+from mirrormq.peers.link_loss import LinkLoss
 from mirrormq.peers.peer_handshake import PeerIdentity
 from mirrormq.runtime.peer_dialler import PeerAddress
 from mirrormq.runtime.peer_links import PeerLinks
@@ -59,7 +60,7 @@ class LinkFollower(Protocol):
     """User of the peer links while the node serves clients. Called on the loop; must not block."""
 
     def link_up(self, peer: str, session: int) -> None: ...
-    def link_down(self, peer: str, reason: str) -> None: ...
+    def link_down(self, peer: str, loss: LinkLoss) -> None: ...
     def link_message(self, peer: str, message: Any) -> None: ...
     def link_relieved(self, peer: str) -> None: ...
 
@@ -288,15 +289,15 @@ class ClusterNode:
         if self.peer_links is not None:
             self.peer_links.renew(peer)
 
-    def on_down(self, peer: str, reason: str) -> None:
+    def on_down(self, peer: str, loss: LinkLoss) -> None:
         self.questions.down(peer)
         if peer in self._impostors:
             self._impostors.discard(peer)
             self._examining.pop(peer).cancel()
             return
-        self.controller.down(peer, reason)
+        self.controller.down(peer, silent=loss.silent)
         for follower in list(self._followers):
-            follower.link_down(peer, reason)
+            follower.link_down(peer, loss)
         self._node.cluster_changed()
 
     def on_message(self, peer: str, payload: Any) -> None:
@@ -371,7 +372,7 @@ class ClusterNode:
         try:
             if self.controller.work():
                 self._node.applied()
-            if self.controller.coordinator.pending:
+            if self.controller.work_pending:
                 self._wake()
         except (JournalFailed, DamageError) as failure:
             self._node.die(failure)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 
 from mirrormq.auth.passwords import DEFAULT_ALGORITHM, hash_password, salt_bytes
-from mirrormq.broker.events.event_exchange import EXCHANGE as EVENT_EXCHANGE
 from mirrormq.config.secret_files import read_or_make_password
 from mirrormq.config.settings import Settings
 from mirrormq.errors import ConfigurationError
+from mirrormq.events.event_exchange import EXCHANGE as EVENT_EXCHANGE
 from mirrormq.metadata import commands, records
+from mirrormq.metadata.cluster_name import naming_commands
 from mirrormq.metadata.store import Defaults, MetadataStore
 
 
@@ -34,7 +35,7 @@ def _default_password(settings: Settings) -> str:
 
 
 def boot(store: MetadataStore, settings: Settings) -> None:
-    """Create the default vhost, user, permissions and event exchange of a new cluster."""
+    """Create the default vhost, user, permissions, event exchange and name of a new cluster."""
     user = None
     if settings.default_user and not store.state.users:
         user = records.User(
@@ -45,6 +46,8 @@ def boot(store: MetadataStore, settings: Settings) -> None:
         )
     rights = settings.default_permissions
     store.boot(Defaults(user, settings.default_vhost, rights.configure, rights.write, rights.read))
+    for command in naming_commands(store.state, settings.name, settings.cluster_name):
+        store.write(command)
     if settings.default_vhost in store.state.vhosts:
         events = records.Exchange(settings.default_vhost, EVENT_EXCHANGE, "topic", True, False, True)
         if events.key not in store.state.exchanges:

@@ -25,7 +25,7 @@ RESERVED_MAX = 32
 TOO_MANY_REQUESTS = 429
 UNAVAILABLE = 503
 
-RESERVED_PATHS = ("/metrics", "/api/health/checks/", "/api/healthchecks/", "/api/aliveness-test/")
+RESERVED_PATHS = ("/metrics", "/api/health/", "/api/healthchecks/", "/api/aliveness-test/")
 
 
 def is_reserved_path(path: str) -> bool:

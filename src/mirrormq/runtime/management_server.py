@@ -12,7 +12,6 @@ import resource
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.auth.sasl import PLAIN, Credentials
-from mirrormq.broker.events.event_exchange import HTTP
 from mirrormq.broker.logins import OVERLOADED, Login, authenticate
 from mirrormq.config.settings import Settings
 from mirrormq.connections.peer import is_loopback
@@ -20,6 +19,7 @@ from mirrormq.control.commands import users
 from mirrormq.control.control_protocol import ControlError, Request
 from mirrormq.control.dispatch import answer
 from mirrormq.control.node_interface import ClusterInterface, LiveObjects
+from mirrormq.events.event_exchange import HTTP
 from mirrormq.management import os_metrics
 from mirrormq.management.http_application import MANAGEMENT, METRICS, HttpApplication
 from mirrormq.management.managed_node import ClientGone, DirectChannel, TooManyLogins

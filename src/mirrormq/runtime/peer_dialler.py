@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mirrormq.peers import peer_limits
 from mirrormq.peers.backoff import Backoff
+from mirrormq.peers.link_loss import CROSSING, LinkLoss
 from mirrormq.runtime.peer_link import PeerLink
 
 if TYPE_CHECKING:
     from mirrormq.runtime.peer_links import PeerLinks
-
-CROSSING = "we dial each other; the other connection stays"
-"""Reason for giving up a connection when both nodes dial each other; not logged as a warning."""
 
 
 class PeerAddress(NamedTuple):
@@ -50,7 +48,7 @@ class PeerDialler:
         if self._task is not None:
             self._task.cancel()
         if self.attempt is not None:
-            self.attempt.end("no longer wanted")
+            self.attempt.end(LinkLoss("no longer wanted"))
 
     def linked(self, link: PeerLink) -> None:
         """Stop dialling because a link exists. Give up another attempt in progress."""
@@ -96,11 +94,11 @@ class PeerDialler:
             await asyncio.wait_for(connecting, peer_limits.DIAL_TIMEOUT_S)
             return await link.settled
         except (OSError, TimeoutError) as error:
-            link.end("cannot connect")
+            link.end(LinkLoss("cannot connect"))
             return f"cannot connect: {error or 'no reply'}"
 
     def _log_reason(self, reason: str) -> None:
         """Log one line per reason, not one per attempt."""
-        if reason not in (self.last_reason, CROSSING):
+        if reason not in (self.last_reason, CROSSING.text):
             self.last_reason = reason
             self._peer_links.log.warning("no link", peer=self.address.name, reason=reason)

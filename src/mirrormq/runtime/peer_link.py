@@ -19,6 +19,7 @@ import msgspec
 from mirrormq.peers import peer_limits
 from mirrormq.peers.framing import FrameReader
 from mirrormq.peers.lanes import Lanes, joined
+from mirrormq.peers.link_loss import LinkLoss, refusal
 from mirrormq.peers.peer_handshake import PeerHandshake, PeerRole
 
 if TYPE_CHECKING:
@@ -98,12 +99,12 @@ class PeerLink(asyncio.BufferedProtocol):
         self.address = "{}:{}".format(*(transport.get_extra_info("peername") or ("?", "?"))[:2])
         objection = self._peer_links.admit_socket(self)
         if self._ended or objection is not None:
-            self.end(objection or "")
+            self.end(objection or LinkLoss(""))
             self._transport.abort()
             return
         role = PeerRole.DIALLER if self.dialled else PeerRole.ACCEPTOR
         self._handshake = self._peer_links.handshake(self, role)
-        too_long = "the handshake timed out"
+        too_long = LinkLoss("the handshake timed out")
         self._timeout = self._loop.call_later(peer_limits.HANDSHAKE_TIMEOUT_S, self.end, too_long)
         if hello := self._handshake.start():
             self._transport.write(hello)
@@ -133,7 +134,7 @@ class PeerLink(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Report that the socket is closed."""
         broke = "the peer closed the connection" if error is None else f"the connection broke: {error}"
-        self.end(self._finish_reason or broke)
+        self.end(LinkLoss(self._finish_reason or broke))
         if not self.lost.done():
             self.lost.set_result(None)
 
@@ -152,7 +153,7 @@ class PeerLink(asyncio.BufferedProtocol):
         if self._lanes.queued_bytes > peer_limits.CONGESTED_BYTES:
             self.congested = True
             if self._lanes.queued_bytes > peer_limits.QUEUED_BYTES_MAX:
-                self._loop.call_soon(self.end, "overloaded: callers did not slow down")
+                self._loop.call_soon(self.end, LinkLoss("overloaded: callers did not slow down"))
 
     @property
     def queued_bytes(self) -> int:
@@ -164,7 +165,7 @@ class PeerLink(asyncio.BufferedProtocol):
         self._lanes.put_heartbeat()
         self.flush()
 
-    def end(self, reason: str) -> None:
+    def end(self, loss: LinkLoss) -> None:
         """Close at once, and report the end to PeerLinks exactly once."""
         if self._ended:
             return
@@ -173,9 +174,9 @@ class PeerLink(asyncio.BufferedProtocol):
         if self._transport is not None:
             _reset(self._transport)
         self._lanes = Lanes()
-        self._peer_links.ended(self, reason)
+        self._peer_links.ended(self, loss)
         if not self.settled.done():
-            self.settled.set_result(reason)
+            self.settled.set_result(loss.text)
 
     async def finish(self, reason: str) -> None:
         """Close when all sent messages have left, at the latest after `CLOSE_FLUSH_TIMEOUT_S`."""
@@ -184,7 +185,7 @@ class PeerLink(asyncio.BufferedProtocol):
             self._transport.writelines(joined(self._lanes.take(peer_limits.QUEUED_BYTES_MAX)))
             self._transport.close()
             await asyncio.wait([self.lost], timeout=peer_limits.CLOSE_FLUSH_TIMEOUT_S)
-        self.end(reason)
+        self.end(LinkLoss(reason))
 
     # -- handshake and messages -----------------------------------------------------------------
 
@@ -215,13 +216,12 @@ class PeerLink(asyncio.BufferedProtocol):
 
     def _refuse(self, handshake: PeerHandshake) -> None:
         """Close after the refusal that the handshake has written has left."""
-        assert self._transport is not None
+        assert self._transport is not None and handshake.refusal is not None
         self._ended = True
         self._cancel_timeout()
         self._transport.close()
         self._loop.call_later(peer_limits.CLOSE_FLUSH_TIMEOUT_S, self._transport.abort)
-        who = "the peer refuses" if handshake.refused_by_peer else "refused"
-        self._peer_links.ended(self, f"{who}: {handshake.refusal}")
+        self._peer_links.ended(self, refusal(handshake.refusal, handshake.refused_by_peer))
         self.settled.set_result(handshake.refusal)
 
     def _cancel_timeout(self) -> None:
@@ -236,14 +236,14 @@ class PeerLink(asyncio.BufferedProtocol):
             try:
                 peer_links.deliver(self, packed, payload)
             except msgspec.MsgspecError as error:
-                self.end(f"received an unreadable message: {error}")
+                self.end(LinkLoss(f"received an unreadable message: {error}"))
             except Exception as error:
                 peer_links.log.error("handling a message failed", peer=self.peer, error=repr(error))
-                self.end(f"handling a message failed: {error!r}")
+                self.end(LinkLoss(f"handling a message failed: {error!r}"))
             if self._ended:
                 return
         if reader.failure is not None:
-            self.end(f"protocol error: {reader.failure}")
+            self.end(LinkLoss(f"protocol error: {reader.failure}"))
 
     # -- writing --------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ connections cross, the one dialled by the node with the smaller name stays, by t
 
 A node that lost a link therefore gets a new one at once, even if its peer has not noticed the loss yet.
 
-**Guarantees for the user.** `on_up(peer, session)` and `on_down(peer, reason)` alternate for each peer,
+**Guarantees for the user.** `on_up(peer, session)` and `on_down(peer, loss)` alternate for each peer,
 and session numbers grow. Between them messages arrive at most once, and in the order they were sent within
 each of the two priorities. No message is left out before the link goes down. Messages in transit at that
 moment may be lost; at the next `on_up` the user sends again what must arrive. A message to a peer without
@@ -35,8 +35,9 @@ import msgspec
 
 from mirrormq.peers import peer_limits
 from mirrormq.peers.failure_detector import DetectorTiming, FailureDetector, Liveness
+from mirrormq.peers.link_loss import CROSSING, LinkLoss, LossReason, silence
 from mirrormq.peers.peer_handshake import PeerHandshake, PeerIdentity, PeerRole
-from mirrormq.runtime.peer_dialler import CROSSING, PeerAddress, PeerDialler
+from mirrormq.runtime.peer_dialler import PeerAddress, PeerDialler
 from mirrormq.runtime.peer_link import PeerLink, monotonic_ms
 
 
@@ -52,7 +53,7 @@ class LinkListener(Protocol):
 
     def on_up(self, peer: str, session: int) -> None: ...
 
-    def on_down(self, peer: str, reason: str) -> None: ...
+    def on_down(self, peer: str, loss: LinkLoss) -> None: ...
 
     def on_message(self, peer: str, payload: Any) -> None: ...
 
@@ -135,7 +136,7 @@ class PeerLinks:
             self._server.close()
         await asyncio.gather(*(link.finish("this node stops") for link in list(self._links.values())))
         for link in list(self._pending):
-            link.end("this node stops")
+            link.end(LinkLoss("this node stops"))
 
     def add_peer(self, address: PeerAddress) -> None:
         """Keep a link to this peer, and dial it while there is none."""
@@ -147,12 +148,12 @@ class PeerLinks:
         """Stop dialling this peer and close the link to it."""
         self.remove_dialler(name)
         if (link := self._links.get(name)) is not None:
-            link.end("removed")
+            link.end(LinkLoss("removed"))
 
     def renew(self, name: str) -> None:
         """Close the link to this peer, so that both repeat the handshake."""
         if (link := self._links.get(name)) is not None:
-            link.end("to repeat the handshake")
+            link.end(LinkLoss("to repeat the handshake"))
 
     def remove_dialler(self, name: str) -> None:
         """Stop dialling this peer. An existing link stays open."""
@@ -206,17 +207,17 @@ class PeerLinks:
 
     # -- used by links --------------------------------------------------------------------------
 
-    def admit_socket(self, link: PeerLink) -> str | None:
+    def admit_socket(self, link: PeerLink) -> LinkLoss | None:
         """Register a socket that has not authenticated yet. Return the reason if it is not wanted."""
         if self._stopping:
-            return "this node stops"
+            return LinkLoss("this node stops")
         if link.dialled:
             if (dialler := self._diallers.get(link.peer)) is None or link.peer in self._links:
                 return CROSSING
             dialler.attempt = link
             return None
         if len(self._pending) >= peer_limits.PENDING_HANDSHAKES_MAX:
-            next(iter(self._pending)).end("too many unauthenticated connections")
+            next(iter(self._pending)).end(LinkLoss("too many unauthenticated connections"))
         self._pending[link] = None
         return None
 
@@ -238,16 +239,16 @@ class PeerLinks:
         if self.options.identity.name < peer.name:
             dialler = self._diallers.get(peer.name)
             if dialler is not None and dialler.attempt is not None and existing is None:
-                return CROSSING
+                return CROSSING.text
             if existing is not None and existing.dialled and link.greeted_after < existing.session:
-                return CROSSING
+                return CROSSING.text
         return self.options.admit(peer)
 
     def opened(self, link: PeerLink) -> None:
         """Make a link with a completed handshake the one link with its peer."""
         self._pending.pop(link, None)
         if (old := self._links.get(link.peer)) is not None:
-            old.end("replaced by a newer connection")
+            old.end(LinkLoss("replaced by a newer connection"))
         self.links_opened += 1
         self._links[link.peer] = link
         self.detector.watch(link.peer, monotonic_ms())
@@ -260,7 +261,7 @@ class PeerLinks:
         link.session = self.links_opened
         self._user.on_up(link.peer, link.session)
 
-    def ended(self, link: PeerLink, reason: str) -> None:
+    def ended(self, link: PeerLink, loss: LinkLoss) -> None:
         """Report that a link closed, or that a connection never became a link."""
         self._pending.pop(link, None)
         dialler = self._diallers.get(link.peer)
@@ -271,10 +272,10 @@ class PeerLinks:
             self.detector.forget(link.peer)
             if dialler is not None:
                 dialler.unlinked((monotonic_ms() - link.began_ms) / 1000)
-            self.log.warning("link down", peer=link.peer, reason=reason, session=link.session_id.hex())
-            self._user.on_down(link.peer, reason)
-        elif not link.dialled and CROSSING not in reason:
-            self._log_refusal(link, reason)
+            self.log.warning("link down", peer=link.peer, reason=loss.text, session=link.session_id.hex())
+            self._user.on_down(link.peer, loss)
+        elif not link.dialled and loss.reason is not LossReason.CROSSING:
+            self._log_refusal(link, loss.text)
 
     def deliver(self, link: PeerLink, packed: bool, payload: bytes) -> None:
         """Pass a message to the user."""
@@ -295,7 +296,7 @@ class PeerLinks:
             self._user.on_slept(verdict.slept_ms)
         for change in verdict.changes:
             if change.liveness is Liveness.DOWN and (link := self._links.get(change.peer)) is not None:
-                link.end(f"nothing heard for {change.silent_ms / 1000:.1f} s")
+                link.end(silence(change.silent_ms))
 
     def _beat(self) -> None:
         interval_s = self.options.timing.heartbeat_ms / 1000

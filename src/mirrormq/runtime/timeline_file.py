@@ -44,7 +44,7 @@ def remembered(settings: Settings) -> FailoverTimeline:
     """Return the timeline as stored on disk."""
     timeline = FailoverTimeline(settings.name)
     try:
-        timeline.hear(read_events((settings.data_directory / NAME).read_bytes()))
+        timeline.merge(read_events((settings.data_directory / NAME).read_bytes()))
     except OSError:
         return timeline
     timeline.take_fresh()

@@ -110,7 +110,7 @@ class ConsensusLog:
         if ready.hard_state is not None:
             self._hard_state = ready.hard_state
         _replace_from(self._kept, ready.entries)
-        if ready.entries or _promise(self._hard_state) != _promise(self._lasting):
+        if ready.entries or self._hard_state.promise != self._lasting.promise:
             self._write_batch(ready.entries, ready.must_sync)
 
     def close(self) -> None:
@@ -173,11 +173,6 @@ class ConsensusLog:
             boots = max(boots, row.floor >> BOOT_SHIFT, *(number >> BOOT_SHIFT for number in row.numbers))
         self._hard_state = msgspec.structs.replace(self._hard_state, term=term, boots=boots)
         self._write_snapshot(snapshot)
-
-
-def _promise(state: HardState) -> tuple[int, str | None, int]:
-    """Return the part of a hard state that other nodes rely on."""
-    return state.term, state.vote, state.boots
 
 
 def _replace_from(kept: list[Entry], entries: list[Entry]) -> None:

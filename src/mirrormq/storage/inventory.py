@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from mirrormq.storage.segments import Segments
 
 MISSING = "the segment is missing"
-REDELIVERY = "an earlier start reported damage"
 
 
 class SegmentVerdict(Enum):
@@ -41,7 +40,10 @@ class SegmentVerdict(Enum):
 
     REPLAY = "replay"
     REMOVE = "remove"
-    SET_ASIDE = "set aside"
+    DAMAGED = "damaged"
+    """Rename to *.damaged."""
+    FOREIGN = "foreign"
+    """Of another journal: rename to *.foreign."""
 
 
 class SegmentInventory:
@@ -104,7 +106,7 @@ class SegmentInventory:
         if header is None:
             if listed is None and empty:
                 return SegmentVerdict.REMOVE, ""
-            return SegmentVerdict.SET_ASIDE, "the header is damaged; the file is renamed to *.damaged"
+            return SegmentVerdict.DAMAGED, "the header is damaged; the file is renamed to *.damaged"
         foreign = header.number != number or (header.format == FORMAT and header.identity != self.identity)
         if listed is not None:
             foreign = foreign or header.salt != listed.salt
@@ -112,7 +114,7 @@ class SegmentInventory:
             foreign = True
         if foreign:
             return (
-                SegmentVerdict.SET_ASIDE,
+                SegmentVerdict.FOREIGN,
                 "the segment is of another journal; the file is renamed to *.foreign",
             )
         if listed is not None or not self.whole:
@@ -147,9 +149,9 @@ class SegmentInventory:
         self._report.dropped.append(Dropped(path, start, length, reason, known is None, proven))
         return proven
 
-    def set_aside(self, path: str, reason: str) -> None:
+    def set_aside(self, path: str, verdict: SegmentVerdict) -> None:
         """Schedule the renaming of a file, so that it is neither read nor lost."""
-        self._aside.append((path, path + (".foreign" if "foreign" in reason else ".damaged")))
+        self._aside.append((path, f"{path}.{verdict.value}"))
 
     def remove(self, path: str) -> None:
         """Schedule the removal of a file whose creation or removal a crash has interrupted."""
@@ -167,12 +169,14 @@ class SegmentInventory:
         for number in sorted(set(self._listed) - set(self._found)):
             self.drop(self._segments.path(number), 0, self._listed[number].length, MISSING)
         earlier = list(self._state.damage) if self._state else []
+        next_state = self._next_state(earlier)
         for reason, proven in earlier:
-            report.dropped.append(Dropped(path, 0, 0, f"{REDELIVERY}: {reason}", proven=proven))
+            text = f"an earlier start reported damage: {reason}"
+            report.dropped.append(Dropped(path, 0, 0, text, proven=proven))
         report.damaged = any(dropped.damage for dropped in report.dropped)
         report.damage_proven = any(dropped.damage and dropped.proven for dropped in report.dropped)
         report.identity, report.generation = self.identity.hex(), self.generation + 1
-        self._manifest.begin(self._next_state(earlier))
+        self._manifest.begin(next_state)
         for source, target in self._aside:
             self._disk.rename(source, target)
         for unused in self._remove:
@@ -184,7 +188,7 @@ class SegmentInventory:
         fresh = [
             (f"{dropped.path} at {dropped.offset}: {dropped.reason}", dropped.proven)
             for dropped in self._report.dropped
-            if dropped.damage and not dropped.reason.startswith(REDELIVERY)
+            if dropped.damage
         ]
         segments = [
             manifests.listed(item.number, item.salt, item.used_bytes, self._reported.get(item.number, []))

@@ -30,6 +30,8 @@ from collections.abc import Callable, Sequence
 from struct import Struct, pack
 from typing import NamedTuple
 
+from mirrormq.sequences.spans import Span
+
 Checksum = Callable[[int, bytes], int]
 """Checksum function of a seed and bytes."""
 
@@ -96,12 +98,12 @@ def sealed(body: bytes, checksum: Checksum, salt: int) -> bytes:
     return PREFIX.pack(len(body), checksum(salt, body)) + body
 
 
-def acknowledgement_body(queue_id: int, ranges: Sequence[tuple[int, int]]) -> bytes:
-    """Return the body of an ACK of (first, count) spans."""
-    if len(ranges) == 1:
-        return _ACK_OF_ONE.pack(ACK, queue_id, *ranges[0])
-    numbers = [number for pair in ranges for number in pair]
-    return pack("<BI" + "QQ" * len(ranges), ACK, queue_id, *numbers)
+def acknowledgement_body(queue_id: int, spans: Sequence[Span]) -> bytes:
+    """Return the body of an ACK of spans."""
+    if len(spans) == 1:
+        return _ACK_OF_ONE.pack(ACK, queue_id, *spans[0])
+    numbers = [number for span in spans for number in span]
+    return pack("<BI" + "QQ" * len(spans), ACK, queue_id, *numbers)
 
 
 class MessageHead(NamedTuple):
@@ -144,23 +146,6 @@ def shared_body(head: MessageHead, publish: bytes, offset: int, body_bytes: int)
     flags = head.flags | SHARED
     fixed = MESSAGE_HEAD.pack(MESSAGE, flags, head.deliveries, len(publish), *head[3:7])
     return fixed + publish + REFERENCE.pack(offset, body_bytes)
-
-
-def runs(sequences: list[int]) -> list[tuple[int, int]]:
-    """Convert sequences to (first, count) spans. Sorts the list in place; repeated sequences count once."""
-    sequences.sort()
-    first, last = sequences[0], sequences[-1]
-    if last - first + 1 == len(sequences) and len(set(sequences)) == len(sequences):
-        return [(first, len(sequences))]
-    spans = []
-    previous = first
-    for sequence in sequences[1:]:
-        if sequence > previous + 1:
-            spans.append((first, previous - first + 1))
-            first = sequence
-        previous = sequence
-    spans.append((first, previous - first + 1))
-    return spans
 
 
 HEADER = Struct("<8sIIBxxxQ")

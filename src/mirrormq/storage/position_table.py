@@ -10,6 +10,8 @@ from array import array
 from collections.abc import Iterator, Sequence
 from itertools import compress
 
+from mirrormq.sequences.spans import Span
+
 CHUNK_BITS = 8
 """Size of a chunk, 256: a queue with one stored message pays for one chunk, 3 KiB, and there may be 10,000
 queues."""
@@ -232,9 +234,9 @@ class PositionTable:
                 digits = bytes(map(bool, reversed(chunk))).translate(DIGITS)
                 yield number << CHUNK_BITS, int(digits, 2)
 
-    def missing(self, first: int, last: int) -> list[tuple[int, int]]:
-        """Return the (first, count) spans of [first, last] that are not in the table."""
-        ranges: list[tuple[int, int]] = []
+    def missing(self, first: int, last: int) -> list[Span]:
+        """Return the spans of [first, last] that are not in the table."""
+        ranges: list[Span] = []
         start = first
         for number in sorted(self.chunks):
             base = number << CHUNK_BITS
@@ -245,10 +247,10 @@ class PositionTable:
                     break
                 if sequence >= first:
                     if sequence > start:
-                        ranges.append((start, sequence - start))
+                        ranges.append(Span(start, sequence - start))
                     start = sequence + 1
         if start <= last:
-            ranges.append((start, last - start + 1))
+            ranges.append(Span(start, last - start + 1))
         return ranges
 
     def recount(self) -> None:

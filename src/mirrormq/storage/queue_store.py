@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mirrormq.queues.message import Message
+from mirrormq.sequences.spans import Span, joined, spans_of_unordered
 from mirrormq.storage import journal_records
 from mirrormq.storage.column_reader import GatheredColumns
 from mirrormq.storage.journal_errors import JournalFailed
@@ -47,7 +48,7 @@ class JournalQueue:
 
     def __init__(self, journal: Journal, queue_id: int) -> None:
         self._journal = journal
-        self._acknowledged: list[tuple[int, int]] = []
+        self._acknowledged: list[Span] = []
         self._acknowledged_highest = 0
         """Highest sequence with a pending acknowledgement; no higher one can have one."""
         self._delivered_pending = False
@@ -161,7 +162,7 @@ class JournalQueue:
         them at replay."""
         kept = {number for first, count in self._acknowledged for number in range(first, first + count)}
         kept.difference_update(sequences)
-        self._acknowledged = journal_records.runs(list(kept)) if kept else []
+        self._acknowledged = spans_of_unordered(kept)
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
         """Remove messages that have a position."""
@@ -172,7 +173,7 @@ class JournalQueue:
         self.check()
         position = self.table.take(sequence)
         if position:
-            self._acknowledged.append((sequence, 1))
+            self._acknowledged.append(Span(sequence, 1))
             if sequence > self._acknowledged_highest:
                 self._acknowledged_highest = sequence
             self._journal.touched[self.queue_id] = self
@@ -184,10 +185,10 @@ class JournalQueue:
     def forget(self, sequences: Sequence[int]) -> None:
         """Remove messages by sequence, for callers without message objects (paged out)."""
         if sequences:
-            self.forget_ranges(journal_records.runs(list(sequences)))
+            self.forget_ranges(spans_of_unordered(sequences))
 
-    def forget_ranges(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Remove ascending (first, count) spans. They may contain sequences that are not stored."""
+    def forget_ranges(self, ranges: Sequence[Span]) -> None:
+        """Remove ascending spans. They may contain sequences that are not stored."""
         self.check()
         release = self._journal.segments.release
         durable_before = self.table.count
@@ -304,14 +305,14 @@ class JournalQueue:
         if self._acknowledged:
             ranges, self._acknowledged = self._acknowledged, []
             if len(ranges) > 1:
-                ranges = merged(ranges)
+                ranges = joined(ranges)
             self.write_acknowledgements(ranges)
         if self._delivered_pending:
             self._delivered_pending = False
             self.write_delivered()
 
-    def write_acknowledgements(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Append ACK records for sorted (first, count) spans."""
+    def write_acknowledgements(self, ranges: Sequence[Span]) -> None:
+        """Append ACK records for ascending spans."""
         writer = self._journal.writer
         for start in range(0, len(ranges), ACK_RANGES_PER_RECORD):
             part = ranges[start : start + ACK_RANGES_PER_RECORD]
@@ -335,16 +336,3 @@ class JournalQueue:
             journal_records.DELIVERED, self.queue_id, self.delivered_up_to
         )
         self.delivered_segment = self._journal.writer.append(body) >> 32
-
-
-def merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the spans sorted, with neighbours joined."""
-    ranges.sort()
-    joined = [ranges[0]]
-    for first, count in ranges[1:]:
-        last_first, last_count = joined[-1]
-        if first <= last_first + last_count:
-            joined[-1] = (last_first, max(last_count, first + count - last_first))
-        else:
-            joined.append((first, count))
-    return joined

@@ -124,7 +124,7 @@ class Recovery:
             if verdict is SegmentVerdict.REMOVE:
                 inventory.remove(path)
             else:
-                inventory.set_aside(path, reason)
+                inventory.set_aside(path, verdict)
             return
         segment = Segment(number, header.checksum_name, checksum, header.salt, header.format)
         end = self._scan(segment, data)

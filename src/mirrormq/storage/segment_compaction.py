@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mirrormq.sequences.spans import joined
 from mirrormq.storage import journal_records
 from mirrormq.storage.journal_limits import FREED_PER_STEP, SHARED_CONTENT_BYTES_MIN, SPARSE_RATIO
-from mirrormq.storage.queue_store import merged
 from mirrormq.storage.record_search import find_record, valid_body
 from mirrormq.storage.segments import Segment
 
@@ -89,7 +89,7 @@ class SegmentCompactor:
                 continue
             missing = [span for first, last in spans for span in store.table.missing(first, last)]
             if missing:
-                store.write_acknowledgements(merged(missing))
+                store.write_acknowledgements(joined(missing))
         for store in journal.queues.values():
             if store.next_segment == segment.number:
                 store.write_next()

@@ -40,7 +40,7 @@ def method_frame(channel: int, payload: bytes) -> bytes:
     return _FRAME_HEAD.pack(METHOD_FRAME, channel, len(payload)) + payload + _FRAME_END
 
 
-def build_frames(channel: int, properties_payload: bytes, body: bytes, frame_max: int) -> bytes:
+def build_frames(channel: int, properties_payload: bytes, body: bytes | bytearray, frame_max: int) -> bytes:
     """Return the content frames of a new message; `frame_max` 0 means no limit."""
     header = _header_frame(channel, properties_payload, len(body))
     return header + _body_frames(channel, body, frame_max)
@@ -52,13 +52,13 @@ def _header_frame(channel: int, properties_payload: bytes, body_size: int) -> by
     return head + properties_payload + _FRAME_END
 
 
-def _body_frames(channel: int, body: bytes, frame_max: int) -> bytes:
+def _body_frames(channel: int, body: bytes | bytearray, frame_max: int) -> bytes:
     piece_max = frame_max - FRAME_OVERHEAD_BYTES
     if not body:
         return b""
     if frame_max == 0 or len(body) <= piece_max:
         return _FRAME_HEAD.pack(BODY_FRAME, channel, len(body)) + body + _FRAME_END
-    parts: list[bytes] = []
+    parts: list[bytes | bytearray] = []
     for start in range(0, len(body), piece_max):
         piece = body[start : start + piece_max]
         parts += (_FRAME_HEAD.pack(BODY_FRAME, channel, len(piece)), piece, _FRAME_END)

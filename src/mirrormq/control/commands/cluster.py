@@ -10,16 +10,9 @@ from mirrormq.control.control_protocol import EXIT_SOFTWARE, ControlError, Reque
 from mirrormq.control.feature_flag_list import feature_flags
 from mirrormq.control.node_fanout import on_all_nodes
 from mirrormq.control.node_interface import NodeShell
+from mirrormq.metadata.cluster_name import CLUSTER_NAME, cluster_name
 from mirrormq.metadata.commands import PutGlobalParameter
 from mirrormq.metadata.records import GlobalParameter
-
-CLUSTER_NAME = "cluster_name"
-
-
-def cluster_name(node: NodeShell) -> str:
-    """Return the name set by the operator, else the configured name, else the node's name."""
-    kept = node.metadata.state.global_parameters.get(CLUSTER_NAME)
-    return str(kept.value) if kept is not None else node.settings.cluster_name or node.settings.name
 
 
 def set_cluster_name(node: NodeShell, request: Request) -> None:
@@ -34,7 +27,7 @@ async def cluster_status(node: NodeShell, request: Request) -> dict[str, Any]:
     faults = _journal_faults(node)
     return {
         "alarms": [alarm for fact in by_name.values() for alarm in fact["alarms"]],
-        "cluster_name": cluster_name(node),
+        "cluster_name": cluster_name(node.metadata.state, node.settings.name),
         "disk_nodes": cluster.members,
         "feature_flags": feature_flags(),
         # RabbitMQ has no such key: it is present only if a journal is damaged.

@@ -6,9 +6,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from mirrormq.broker.leases.job_reports import job_row, jobs_of
 from mirrormq.control.control_protocol import Request
 from mirrormq.control.node_interface import NodeShell
+from mirrormq.leases.job_reports import job_row, jobs_of
 
 
 def list_jobs(node: NodeShell, request: Request) -> list[dict[str, Any]]:

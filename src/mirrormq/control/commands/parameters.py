@@ -11,11 +11,13 @@ from typing import Any
 import msgspec
 
 from mirrormq.auth.limit_checks import VHOST_LIMITS
+from mirrormq.bridges import federation_parameters, shovel_parameters
 from mirrormq.control import hints
 from mirrormq.control.commands.command_checks import json_value, validation_failed, vhost_of
 from mirrormq.control.commands.policies import checked_operator_policy, checked_policy
 from mirrormq.control.control_protocol import ControlError, Request
 from mirrormq.control.node_interface import ControlledNode
+from mirrormq.metadata.cluster_name import shown_global_parameters
 from mirrormq.metadata.commands import (
     Command,
     DeleteGlobalParameter,
@@ -36,8 +38,7 @@ OPERATOR_POLICY_COMPONENT = "operator_policy"
 POLICY_COMPONENT = "policy"
 POLICY_KEYS = ("apply-to", "definition", "pattern", "priority")
 POLICY_NOT_A_PARAMETER = "policies may not be set using this method"
-COMPONENTS = ("shovel", "federation-upstream", "federation-upstream-set")
-"""Components whose values are stored unchecked; any other is refused with RabbitMQ's text."""
+SHOVEL_COMPONENT = "shovel"
 
 
 def parameter_command(state: MetadataState, vhost: str, component: str, name: str, value: Any) -> Command:
@@ -53,7 +54,13 @@ def parameter_command(state: MetadataState, vhost: str, component: str, name: st
         if component == POLICY_COMPONENT:
             return PutPolicy(checked_policy(vhost, name, *fields))
         return PutOperatorPolicy(checked_operator_policy(vhost, name, *fields))
-    if component not in COMPONENTS:
+    if component in federation_parameters.COMPONENTS:
+        if faults := federation_parameters.faults(component, name, value):
+            raise validation_failed("\n".join(faults))
+    elif component == SHOVEL_COMPONENT:
+        if faults := shovel_parameters.faults(name, value):
+            raise validation_failed("\n".join(faults))
+    else:
         raise validation_failed(f"component {component} not found")
     return PutParameter(Parameter(vhost, component, name, value))
 
@@ -145,13 +152,13 @@ def set_global_parameter(node: ControlledNode, request: Request) -> None:
 
 
 def clear_global_parameter(node: ControlledNode, request: Request) -> None:
-    if request.arguments[0] not in node.metadata.state.global_parameters:
+    if request.arguments[0] not in shown_global_parameters(node.metadata.state):
         raise ControlError("Parameter does not exist")
     node.metadata.write(DeleteGlobalParameter(request.arguments[0]))
 
 
 def list_global_parameters(node: ControlledNode, request: Request) -> list[dict[str, Any]]:
-    found = node.metadata.state.global_parameters.values()
+    found = shown_global_parameters(node.metadata.state).values()
     return [{"name": parameter.name, "value": parameter.value} for parameter in found]
 
 

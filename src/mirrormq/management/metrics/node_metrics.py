@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mirrormq.broker.alarms import DISK, MEMORY
 from mirrormq.management import counter_kinds, os_metrics
 from mirrormq.management.metrics.exposition import Exposition, labels
+from mirrormq.metadata.cluster_name import cluster_name
 
 if TYPE_CHECKING:
     from mirrormq.management.managed_node import ManagedNode
@@ -42,7 +43,7 @@ def of_node(node: ManagedNode, exposition: Exposition) -> None:
 
 def _identity(node: ManagedNode, exposition: Exposition) -> None:
     settings, status = node.settings, node.status()
-    name = settings.cluster_name or settings.name
+    name = cluster_name(node.broker.metadata.state, settings.name)
     who = labels(
         rabbitmq_node=settings.name, rabbitmq_cluster=name, rabbitmq_cluster_permanent_id=node.cluster_id
     )

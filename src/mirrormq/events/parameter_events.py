@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from mirrormq.broker.events.connection_events import ACTOR
-from mirrormq.broker.events.event_values import Facts
+from mirrormq.events.connection_events import ACTOR
+from mirrormq.events.event_values import Facts
 from mirrormq.metadata import records as r
 from mirrormq.metadata.changes import Change, Deleted
 from mirrormq.metadata.policy_matching import governs

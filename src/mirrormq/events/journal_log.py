@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mirrormq.broker.events.log_buffer import DEFAULT
+from mirrormq.events.log_buffer import DEFAULT
 from mirrormq.metadata import records
 from mirrormq.metadata.ring_commands import DAMAGED, OUTDATED, REPLACED
 

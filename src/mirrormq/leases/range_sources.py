@@ -17,8 +17,8 @@ from mirrormq.queues.message import Message
 from mirrormq.queues.queue import Queue
 from mirrormq.ranges.batch_builder import BatchBuilder
 from mirrormq.ranges.range_batch import BatchEnvelope
-from mirrormq.ranges.spans import Span, below, common
 from mirrormq.replication.mirror_copy import MirrorCopy
+from mirrormq.sequences.spans import Span, below, common
 from mirrormq.storage.column_reader import GatheredColumns, Run
 from mirrormq.storage.queue_store import JournalQueue
 
@@ -43,7 +43,7 @@ def master_source(queue: Queue, store: JournalQueue) -> RangeSource:
     return RangeSource(
         store,
         peek_unstored,
-        lambda: max(queue.delivered_up_to, store.delivered_up_to),
+        lambda: max(queue.marks.delivered_up_to, store.delivered_up_to),
         lambda: not queue.deleted and not store.erased,
     )
 
@@ -179,5 +179,5 @@ def within(wanted: Sequence[Span] | None, first: int, end: int) -> list[Span]:
     if first >= end:
         return []
     if wanted is None:
-        return [(first, end - first)]
-    return common(below(wanted, end), [(first, end - first)])
+        return [Span(first, end - first)]
+    return common(below(wanted, end), [Span(first, end - first)])

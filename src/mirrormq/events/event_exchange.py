@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from mirrormq.broker.events import connection_events, metadata_log_entries
-from mirrormq.broker.events.event_values import Facts, headers
-from mirrormq.broker.events.event_watch import EventWatch
-from mirrormq.broker.events.metadata_events import events_of
-from mirrormq.broker.traffic_counters import Churn
+from mirrormq.events import connection_events, metadata_log_entries
+from mirrormq.events.churn import Churn
+from mirrormq.events.event_values import Facts, headers
+from mirrormq.events.event_watch import EventWatch
+from mirrormq.events.metadata_events import events_of
 from mirrormq.metadata import records
 from mirrormq.metadata.changes import Deleted
 from mirrormq.metadata.store import INTERNAL_USER, WriteResult

@@ -7,7 +7,7 @@ from typing import Any
 from mirrormq.metadata.lease_commands import held_by
 from mirrormq.metadata.records import Lease, LeaseTake
 from mirrormq.ranges import range_protocol
-from mirrormq.ranges.spans import count_of, unpack
+from mirrormq.sequences.spans import count_of, unpack
 
 
 def lease_entry(lease: Lease, used_ms: int | None) -> range_protocol.LeaseEntry:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mirrormq.broker.events import journal_log
-from mirrormq.broker.events.log_buffer import CONNECTION, DEFAULT, MIRRORING, QUEUE
+from mirrormq.events import journal_log
+from mirrormq.events.log_buffer import CONNECTION, DEFAULT, MIRRORING, QUEUE
 from mirrormq.metadata import records
 from mirrormq.metadata.changes import Change, Deleted
 from mirrormq.metadata.commands import DeleteUser

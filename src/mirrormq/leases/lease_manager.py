@@ -21,13 +21,14 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from mirrormq.broker.leases.lease_owners import LeaseOwners, holds_nothing
-from mirrormq.broker.leases.lease_rows import lease_entry, lease_row
-from mirrormq.broker.leases.lease_take import LeaseTaking
 from mirrormq.errors import NotFound, PreconditionFailed
+from mirrormq.leases.lease_owners import LeaseOwners, holds_nothing
+from mirrormq.leases.lease_rows import lease_entry, lease_row
+from mirrormq.leases.lease_take import LeaseTaking
 from mirrormq.metadata import commands, records
 from mirrormq.metadata.changes import Change, Deleted
 from mirrormq.metadata.lease_commands import held_by, spans_held
+from mirrormq.queues import lease_operations
 from mirrormq.queues.queue import Queue
 from mirrormq.ranges import error_reasons, range_limits, range_protocol
 from mirrormq.ranges.range_request import (
@@ -39,7 +40,7 @@ from mirrormq.ranges.range_request import (
     RequestValues,
     reply,
 )
-from mirrormq.ranges.spans import Span, below, count_of, digest, pack, unpack, without
+from mirrormq.sequences.spans import Span, below, count_of, digest, pack, unpack, without
 
 if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
@@ -184,7 +185,7 @@ class LeaseManager:
                 self._finish(taking)
                 taking.answer(_taken(records.LeaseTake(taking.number, b"", 0, 0)))
             else:
-                taking.queue.when_safe(lambda: self._propose(taking))
+                lease_operations.when_safe(taking.queue, lambda: self._propose(taking))
         return bool(self._leasing)
 
     def _propose(self, taking: LeaseTaking) -> None:
@@ -209,7 +210,7 @@ class LeaseManager:
             return
         # The record was refused: the messages are ready again.
         if not taking.queue.deleted:
-            taking.queue.return_leased(taking.spans)
+            lease_operations.return_leased(taking.queue, taking.spans)
         self._redirect(taking)
 
     def _finish(self, taking: LeaseTaking) -> None:
@@ -276,14 +277,14 @@ class LeaseManager:
         release it only if no later take exists."""
         held = held_by(lease)
         if held:
-            queue.leased_is_delivered(sum(held[-1]) - 1)
+            lease_operations.leased_is_delivered(queue, sum(held[-1]) - 1)
 
         def end() -> None:
             done = reply(range_protocol.counted_answer(count_of(held)))
             command = commands.EndLease(lease.queue_id, lease.name, since)
             self._broker.write(command, user, lambda: answered(done))
 
-        queue.when_safe(end)
+        lease_operations.when_safe(queue, end)
 
     # -- operator commands ----------------------------------------------------------------------
 
@@ -306,7 +307,7 @@ class LeaseManager:
             return None
         held, live = held_by(lease), self._queue(lease)
         if held and live is not None:
-            live.leased_is_delivered(sum(held[-1]) - 1)
+            lease_operations.leased_is_delivered(live, sum(held[-1]) - 1)
         metadata.write(commands.EndLease(lease.queue_id, lease.name))
         return count_of(held)
 
@@ -339,7 +340,7 @@ class LeaseManager:
         before = after if isinstance(change, Deleted) else change.before
         if isinstance(change, Deleted) or after.ended:
             if isinstance(before, records.Lease) and before.takes:
-                queue.return_leased(held_by(before))
+                lease_operations.return_leased(queue, held_by(before))
         elif isinstance(before, records.Lease) and after.settled != before.settled:
             settled = without(unpack(after.settled), unpack(before.settled))
             if settled:
@@ -353,7 +354,7 @@ class LeaseManager:
 
     def _forget(self, queue: Queue, lease: records.Lease, settled: list[Span]) -> None:
         """Remove settled messages from the queue, and afterwards from the record."""
-        queue.settle_leased(settled)
+        lease_operations.settle_leased(queue, settled)
         if queue.settings.durable:
             self._broker.journal.want_sync()
         command = commands.ForgetSettled(lease.queue_id, lease.name, pack(settled))
@@ -362,7 +363,7 @@ class LeaseManager:
             if not queue.deleted:
                 self._broker.metadata.write(command)
 
-        queue.when_safe(forget_settled)
+        lease_operations.when_safe(queue, forget_settled)
 
     # -- idle leases ----------------------------------------------------------------------------
 

@@ -2,32 +2,63 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
 
-from mirrormq.broker.events.log_buffer import CHANNEL, CONNECTION
 from mirrormq.errors import AmqpError, ChannelError
+from mirrormq.events.log_buffer import CHANNEL, CONNECTION
 from mirrormq.wire.methods import METHOD_NAMES
 
 if TYPE_CHECKING:
     from mirrormq.connections.connection import Connection
 
-UNEXPECTED = "client unexpectedly closed TCP connection"
-NOTHING_RECEIVED = "connection_closed_with_no_data_received"
-BAD_HEADER = "{bad_header,"
-TOO_SLOW = "handshake_timeout"
-SILENT = "missed heartbeats from client"
+
+class CloseCause(Enum):
+    """Cause of the end of a connection; decides how its end is logged."""
+
+    ERROR = "error"
+    """An error that was logged when it happened."""
+    HANDSHAKE = "handshake"
+    """The client sent another protocol header, or was too slow."""
+    MISSED_HEARTBEATS = "missed heartbeats"
+    CLOSED_BY_CLIENT = "closed by client"
+    """The client closed the socket without connection.close."""
+    NOTHING_RECEIVED = "nothing received"
+    """The client closed the socket before it sent anything."""
+    NO_LOGIN = "no login"
+    """The client closed the socket after connection.start, before connection.start-ok."""
 
 
-def bad_header(received: bytes) -> str:
+class CloseReason(NamedTuple):
+    """Cause of the end of a connection and its text for the log."""
+
+    cause: CloseCause
+    text: str
+
+
+CLOSED_BY_CLIENT = CloseReason(CloseCause.CLOSED_BY_CLIENT, "client unexpectedly closed TCP connection")
+NOTHING_RECEIVED = CloseReason(CloseCause.NOTHING_RECEIVED, "connection_closed_with_no_data_received")
+NO_LOGIN = CloseReason(CloseCause.NO_LOGIN, "client closed TCP connection before connection.start-ok")
+HANDSHAKE_TIMEOUT = CloseReason(CloseCause.HANDSHAKE, "handshake_timeout")
+
+
+def bad_header(received: bytes) -> CloseReason:
     """Describe the bytes received instead of a protocol header, as Erlang prints them."""
     printable = received.isascii() and received.decode("ascii").isprintable()
     shown = f'"{received.decode("ascii")}"' if printable else ",".join(map(str, received))
-    return f"{BAD_HEADER}<<{shown}>>}}"
+    return CloseReason(CloseCause.HANDSHAKE, f"{{bad_header,<<{shown}>>}}")
 
 
 def accepted(connection: Connection) -> None:
-    """Log that a connection was accepted."""
+    """Log that a connection was accepted: at connection.start-ok, so that checks of load balancers, which end
+    before it, leave no line."""
     _log("info", connection, f"accepting AMQP connection {_described(connection)})")
+
+
+def accepted_late(connection: Connection) -> None:
+    """Log that a connection was accepted which fails between connection.start and connection.start-ok."""
+    if connection.awaits_start_ok:
+        accepted(connection)
 
 
 def named(connection: Connection) -> None:
@@ -65,29 +96,34 @@ def failed(connection: Connection, error: AmqpError, channel: int) -> None:
         text = f"{who}, state: running), channel {channel}:\n{caused.format('connection')}{why}"
         _log("error", connection, f"Error on AMQP connection {text}")
     else:
+        accepted_late(connection)
         user = f", user: '{connection.user.name}'" if connection.user.name else ""
         text = f"{_described(connection)}{user}, state: {connection.state.value}):\n{why}"
         _log("error", connection, f"Error on AMQP connection {text}")
 
 
-def silent(connection: Connection) -> None:
-    """Log that heartbeats of the client were missed."""
-    text = f"closing AMQP connection {_described(connection)}):\n{connection.closed_because}"
-    _log("error", connection, text)
+def missed_heartbeats(connection: Connection, interval_s: int) -> CloseReason:
+    """Log that heartbeats of the client were missed, and return that reason."""
+    text = f"missed heartbeats from client, timeout: {interval_s}s"
+    _log("error", connection, f"closing AMQP connection {_described(connection)}):\n{text}")
+    return CloseReason(CloseCause.MISSED_HEARTBEATS, text)
 
 
 def closed(connection: Connection) -> None:
     """Log that the connection closed."""
-    why = connection.closed_because
+    cause, text = connection.closed_because or (None, "")
     who = f"closing AMQP connection {_described(connection)}"
-    if why == NOTHING_RECEIVED:
-        _log("debug", connection, f"{who}):\n{why}")
-    elif why == UNEXPECTED:
-        _log("warning", connection, f"{who}{_location(connection)}):\n{why}")
-    elif why.startswith(BAD_HEADER) or why == TOO_SLOW:
-        _log("error", connection, f"{who}):\n{why}")
-    elif not why.startswith(SILENT):
-        _log("info", connection, f"{who}{_location(connection)})")
+    match cause:
+        case CloseCause.NOTHING_RECEIVED | CloseCause.NO_LOGIN:
+            _log("debug", connection, f"{who}):\n{text}")
+        case CloseCause.CLOSED_BY_CLIENT:
+            _log("warning", connection, f"{who}{_location(connection)}):\n{text}")
+        case CloseCause.HANDSHAKE:
+            _log("error", connection, f"{who}):\n{text}")
+        case CloseCause.MISSED_HEARTBEATS:
+            pass  # Logged when they were missed.
+        case CloseCause.ERROR | None:
+            _log("info", connection, f"{who}{_location(connection)})")
 
 
 def provided_name(connection: Connection) -> str:

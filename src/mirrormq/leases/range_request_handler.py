@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mirrormq.broker import direct_reply_to
-from mirrormq.broker.leases.job_reports import JobReports
-from mirrormq.broker.leases.lease_manager import LeaseManager
-from mirrormq.broker.leases.range_reads import RangeReads
-from mirrormq.broker.leases.range_sources import RangeSource, master_source, mirror_source
-from mirrormq.broker.leases.sink_batches import SinkBatches
 from mirrormq.errors import AmqpError, NotFound, PreconditionFailed
+from mirrormq.leases.job_reports import JobReports
+from mirrormq.leases.lease_manager import LeaseManager
+from mirrormq.leases.range_reads import RangeReads
+from mirrormq.leases.range_sources import RangeSource, master_source, mirror_source
+from mirrormq.leases.sink_batches import SinkBatches
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.queue import Queue
 from mirrormq.ranges import error_reasons, range_limits, range_protocol
@@ -92,7 +91,7 @@ class RangeRequestHandler:
         for content in contents:
             properties = decode_properties(properties_of(content), 0)
             name = properties.reply_to or ""
-            if not name.startswith(direct_reply_to.PREFIX):
+            if not name.startswith(range_protocol.REPLY_QUEUE + "."):
                 raise PreconditionFailed(
                     f"a request about ranges needs the reply_to '{range_protocol.REPLY_QUEUE}'"
                 )

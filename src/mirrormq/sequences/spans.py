@@ -1,4 +1,4 @@
-"""Spans of sequence numbers: ascending (first, count) pairs that do not overlap or touch.
+"""Spans of sequence numbers. Lists of spans ascend and do not overlap or touch.
 
 A lease of a million messages is mostly one span. A packed pair is two little-endian u64:
 `np.frombuffer(packed, "<u8").reshape(-1, 2)` has them as two columns.
@@ -8,12 +8,46 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from struct import Struct
+from typing import NamedTuple
 from zlib import crc32
 
-__all__ = ["PAIR", "Span", "below", "common", "count_of", "digest", "joined", "pack", "unpack", "without"]
+__all__ = [
+    "PAIR",
+    "Interval",
+    "Span",
+    "below",
+    "common",
+    "count_of",
+    "digest",
+    "intervals_of",
+    "joined",
+    "joined_intervals",
+    "pack",
+    "spans_of",
+    "spans_of_unordered",
+    "unpack",
+    "without",
+]
 
-Span = tuple[int, int]
-"""Pair of the first number and the count."""
+
+class Span(NamedTuple):
+    """Consecutive numbers, as the first one and how many there are."""
+
+    first: int
+    length: int
+
+    @property
+    def end(self) -> int:
+        """Number after the last one."""
+        return self.first + self.length
+
+
+class Interval(NamedTuple):
+    """Consecutive numbers, as the first and the last one."""
+
+    first: int
+    last: int
+
 
 PAIR = Struct("<QQ")
 
@@ -27,7 +61,7 @@ def unpack(packed: bytes) -> list[Span]:
     """Decode the bytes of `pack`; ValueError if they are not ascending spans."""
     if len(packed) % PAIR.size:
         raise ValueError(f"{len(packed)} bytes are no whole number of spans")
-    found = list(PAIR.iter_unpack(packed))
+    found = list(map(Span._make, PAIR.iter_unpack(packed)))
     before = -1
     for first, count in found:
         if first < before or not count:
@@ -55,9 +89,53 @@ def joined(spans: Iterable[Span]) -> list[Span]:
     for first, count in sorted(spans):
         if found and first <= found[-1][0] + found[-1][1]:
             start = found[-1][0]
-            found[-1] = (start, max(found[-1][1], first + count - start))
+            found[-1] = Span(start, max(found[-1][1], first + count - start))
         else:
-            found.append((first, count))
+            found.append(Span(first, count))
+    return found
+
+
+def spans_of(ascending: Sequence[int]) -> list[Span]:
+    """Return ascending numbers without repetition as spans; takes constant time if there are no gaps."""
+    if not ascending:
+        return []
+    first, count = ascending[0], len(ascending)
+    if ascending[-1] - first == count - 1:
+        return [Span(first, count)]
+    found: list[Span] = []
+    previous = first
+    for number in ascending:
+        if number > previous + 1:
+            found.append(Span(first, previous - first + 1))
+            first = number
+        previous = number
+    found.append(Span(first, previous - first + 1))
+    return found
+
+
+def spans_of_unordered(numbers: Iterable[int]) -> list[Span]:
+    """Return numbers in any order as spans; repeated numbers count once."""
+    ordered = sorted(numbers)
+    distinct = set(ordered)
+    return spans_of(ordered if len(distinct) == len(ordered) else sorted(distinct))
+
+
+def intervals_of(numbers: Iterable[int]) -> list[Interval]:
+    """Return numbers in any order as ascending intervals."""
+    return [Interval(first, first + length - 1) for first, length in spans_of_unordered(numbers)]
+
+
+def joined_intervals(intervals: list[Interval]) -> list[Interval]:
+    """Sort intervals that do not overlap, and join adjacent ones."""
+    if len(intervals) < 2:
+        return intervals
+    intervals.sort()
+    found = [intervals[0]]
+    for interval in intervals[1:]:
+        if interval[0] == found[-1][1] + 1:
+            found[-1] = Interval(found[-1][0], interval[1])
+        else:
+            found.append(interval)
     return found
 
 
@@ -70,7 +148,7 @@ def common(one: Sequence[Span], other: Sequence[Span]) -> list[Span]:
         left_end, right_end = sum(one[left]), sum(other[right])
         end = min(left_end, right_end)
         if first < end:
-            found.append((first, end - first))
+            found.append(Span(first, end - first))
         if left_end <= right_end:
             left += 1
         else:
@@ -90,14 +168,14 @@ def without(one: Sequence[Span], other: Sequence[Span]) -> list[Span]:
         while look < len(other) and other[look][0] < end:
             hole, size = other[look]
             if hole > first:
-                found.append((first, hole - first))
+                found.append(Span(first, hole - first))
             first = max(first, hole + size)
             look += 1
         if first < end:
-            found.append((first, end - first))
+            found.append(Span(first, end - first))
     return found
 
 
 def below(spans: Sequence[Span], end: int) -> list[Span]:
     """Return the numbers lower than `end`."""
-    return common(spans, [(0, end)]) if end > 0 else []
+    return common(spans, [Span(0, end)]) if end > 0 else []

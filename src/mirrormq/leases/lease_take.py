@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from mirrormq.errors import AmqpError, PreconditionFailed
 from mirrormq.metadata import commands, records
+from mirrormq.queues import lease_operations
 from mirrormq.queues.backing import ANY_BYTES
 from mirrormq.queues.queue import Queue
 from mirrormq.ranges import range_limits
 from mirrormq.ranges.range_request import Answered, RangeReply, RangeRequest, Refused
-from mirrormq.ranges.spans import Span, count_of, joined, pack
+from mirrormq.sequences.spans import Span, count_of, joined, pack
 
 
 class LeaseTaking:
@@ -41,7 +42,7 @@ class LeaseTaking:
         backing = self.queue.backing
         before = backing.unacked_bytes
         room = self._limit_bytes - self._size_bytes
-        spans = self.queue.lease_out(self._limit - self.count, room, single=not self.count)
+        spans = lease_operations.lease_out(self.queue, self._limit - self.count, room, single=not self.count)
         self._size_bytes += backing.unacked_bytes - before
         self.count += count_of(spans)
         self.spans = joined([*self.spans, *spans])

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrormq.ranges import spans
-from mirrormq.ranges.spans import Span
+from mirrormq.sequences import spans
+from mirrormq.sequences.spans import Interval, Span
 
-some = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 9)), max_size=8)
+some = st.lists(st.builds(Span, st.integers(0, 60), st.integers(1, 9)), max_size=8)
 
 
 def numbers(found: list[Span]) -> set[int]:
@@ -44,7 +44,25 @@ def test_packed_and_back(one: list[Span]) -> None:
     assert spans.unpack(spans.pack(found)) == found
 
 
-@pytest.mark.parametrize("wrong", [b"123", spans.pack([(5, 2), (6, 1)]), spans.pack([(5, 0)])])
+@pytest.mark.parametrize("wrong", [b"123", spans.pack([Span(5, 2), Span(6, 1)]), spans.pack([Span(5, 0)])])
 def test_bytes_that_are_no_packed_spans_are_refused(wrong: bytes) -> None:
     with pytest.raises(ValueError, match="spans"):
         spans.unpack(wrong)
+
+
+@given(st.lists(st.integers(1, 60)))
+def test_numbers_in_any_order_become_the_spans_that_cover_them(numbers: list[int]) -> None:
+    found = spans.spans_of_unordered(numbers)
+    assert [number for span in found for number in range(span.first, span.end)] == sorted(set(numbers))
+    assert found == spans.spans_of(sorted(set(numbers)))
+    intervals = spans.intervals_of(numbers)
+    assert [(span.first, span.end - 1) for span in found] == intervals
+    assert spans.joined_intervals([Interval(number, number) for number in set(numbers)]) == intervals
+
+
+@given(some)
+def test_joined_spans_are_disjoint_and_cover_the_same(one: list[Span]) -> None:
+    expected = {number for span in one for number in range(span.first, span.end)}
+    found = spans.joined(one)
+    assert [number for span in found for number in range(span.first, span.end)] == sorted(expected)
+    assert all(low.end < high.first for low, high in pairwise(found))

@@ -6,7 +6,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrormq.replication.sequence_set import CHUNK, PackedNumbers, SequenceSet, ranges_of, unpack
+from mirrormq.sequences.sequence_set import CHUNK, PackedNumbers, SequenceSet, unpack
+from mirrormq.sequences.spans import Span, spans_of
 
 numbers = st.one_of(
     st.integers(0, 60), st.integers(CHUNK - 20, CHUNK + 20), st.integers(3 * CHUNK, 3 * CHUNK + 9)
@@ -31,13 +32,13 @@ def test_it_is_a_set(history: list[tuple[bool, int, int]]) -> None:
         assert found.count == len(model)
         assert all((number in found) == (number in model) for number in range(0, 4 * CHUNK, 7))
         assert bool(found) == bool(model)
-        assert found.ranges() == ranges_of(sorted(model)), "neighbours are joined"
+        assert found.spans() == spans_of(sorted(model)), "neighbours are joined"
         assert found.first_numbers(5) == sorted(model)[:5]
 
 
 @given(sets, sets)
 def test_sets_are_subtracted_and_travel(left: list[tuple[int, int]], right: list[tuple[int, int]]) -> None:
-    one, other = SequenceSet(left), SequenceSet(right)
+    one, other = SequenceSet(map(Span._make, left)), SequenceSet(map(Span._make, right))
     twin = one.copy()
     twin.subtract(other)
     assert set(twin.numbers()) == set(one.numbers()) - set(other.numbers())
@@ -47,7 +48,7 @@ def test_sets_are_subtracted_and_travel(left: list[tuple[int, int]], right: list
 
 
 def test_a_very_long_stretch_is_taken_out_of_a_small_set_at_once() -> None:
-    found = SequenceSet([(5, 2), (1 << 50, 3)])
+    found = SequenceSet([Span(5, 2), Span(1 << 50, 3)])
     assert found.remove(0, 1 << 62) == 5
     assert not found
 
@@ -62,4 +63,4 @@ def test_a_million_scattered_numbers_travel_in_bits() -> None:
 
 @given(st.sets(numbers))
 def test_ranges_say_the_same(chosen: set[int]) -> None:
-    assert list(SequenceSet(ranges_of(sorted(chosen))).numbers()) == sorted(chosen)
+    assert list(SequenceSet(spans_of(sorted(chosen))).numbers()) == sorted(chosen)

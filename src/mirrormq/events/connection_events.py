@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mirrormq.broker.events.event_values import PROTOCOL, Facts, characters, printed, printed_address
+from mirrormq.events.event_values import PROTOCOL, Facts, characters, printed, printed_address
 
 if TYPE_CHECKING:
     from mirrormq.channels.channel import Channel

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mirrormq.broker import sender_selected_routing
+from mirrormq.queues import sender_selected_routing
 from mirrormq.queues.message import Envelope, Message
 from mirrormq.queues.queue_interface import QueueInterface
 from mirrormq.wire.content import body_of, properties_of

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-Range = tuple[int, int]
-"""Span: the first number, and the count."""
+from mirrormq.sequences.spans import Span, spans_of
 
 CHUNK_BITS = 10
 CHUNK = 1 << CHUNK_BITS
@@ -25,7 +24,7 @@ FULL = (1 << CHUNK) - 1
 class PackedNumbers(msgspec.Struct, frozen=True, array_like=True):
     """Encoded SequenceSet for another node."""
 
-    full: list[Range]
+    full: list[Span]
     """Full chunks: the number of the first one, and the count in a row."""
     partial: list[tuple[int, bytes]]
     """Other chunks: their numbers and bits, little-endian."""
@@ -36,11 +35,11 @@ class SequenceSet:
 
     __slots__ = ("_chunks", "count")
 
-    def __init__(self, ranges: Iterable[Range] = ()) -> None:
+    def __init__(self, spans: Iterable[Span] = ()) -> None:
         self._chunks: dict[int, int] = {}
         """Bits of each chunk, by chunk number; never 0."""
         self.count = 0
-        for first, size in ranges:
+        for first, size in spans:
             self.add(first, size)
 
     def __contains__(self, number: int) -> bool:
@@ -112,29 +111,29 @@ class SequenceSet:
         twin.count = self.count
         return twin
 
-    def ranges(self) -> list[Range]:
+    def spans(self) -> list[Span]:
         """Return all spans, ascending."""
-        joined: list[Range] = []
+        joined: list[Span] = []
         for first, size in self._spans():
             if joined and sum(joined[-1]) == first:
-                joined[-1] = (joined[-1][0], joined[-1][1] + size)
+                joined[-1] = Span(joined[-1][0], joined[-1][1] + size)
             else:
-                joined.append((first, size))
+                joined.append(Span(first, size))
         return joined
 
-    def _spans(self) -> Iterator[Range]:
+    def _spans(self) -> Iterator[Span]:
         """Yield spans, ascending. Adjacent ones are not joined across chunks."""
         for number in sorted(self._chunks):
             mask, base = self._chunks[number], number << CHUNK_BITS
             if mask == FULL:
-                yield base, CHUNK
+                yield Span(base, CHUNK)
                 continue
             digits = f"{mask:b}"[::-1]
             first = digits.find("1")
             while first >= 0:
                 end = digits.find("0", first)
                 end = len(digits) if end < 0 else end
-                yield base + first, end - first
+                yield Span(base + first, end - first)
                 first = digits.find("1", end)
 
     def numbers(self) -> Iterator[int]:
@@ -155,7 +154,7 @@ class SequenceSet:
 
     def pack(self) -> PackedNumbers:
         """Encode the set for another node."""
-        full = ranges_of(sorted(number for number, mask in self._chunks.items() if mask == FULL))
+        full = spans_of(sorted(number for number, mask in self._chunks.items() if mask == FULL))
         partial = [
             (number, mask.to_bytes((mask.bit_length() + 7) // 8, "little"))
             for number, mask in sorted(self._chunks.items())
@@ -172,18 +171,3 @@ def unpack(packed: PackedNumbers) -> SequenceSet:
     for number, bits in packed.partial:
         unpacked.add_mask(number << CHUNK_BITS, int.from_bytes(bits, "little") & FULL)
     return unpacked
-
-
-def ranges_of(numbers: Iterable[int]) -> list[Range]:
-    """Convert ascending numbers to spans."""
-    spans: list[Range] = []
-    first = previous = None
-    for number in numbers:
-        if previous is None or number != previous + 1:
-            if first is not None and previous is not None:
-                spans.append((first, previous - first + 1))
-            first = number
-        previous = number
-    if first is not None and previous is not None:
-        spans.append((first, previous - first + 1))
-    return spans

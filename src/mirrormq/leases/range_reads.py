@@ -12,13 +12,13 @@ from collections import deque
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-from mirrormq.broker.leases.range_sources import ColumnBuilder, RangeSource, read_slice, within
 from mirrormq.errors import NotFound, PreconditionFailed
+from mirrormq.leases.range_sources import ColumnBuilder, RangeSource, read_slice, within
 from mirrormq.ranges import range_limits, range_protocol
 from mirrormq.ranges.error_reasons import TRY_AGAIN
 from mirrormq.ranges.range_protocol import RangePart
 from mirrormq.ranges.range_request import Answered, Refused, RequestValues, reply
-from mirrormq.ranges.spans import Span
+from mirrormq.sequences.spans import Span
 
 if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
@@ -39,7 +39,7 @@ class RangeRead:
         self._limit_bytes = limit_bytes
         self._columns = ColumnBuilder()
 
-    def go_on(self, rows: int, size_bytes: int) -> bool:
+    def resume(self, rows: int, size_bytes: int) -> bool:
         """Read a slice. Return True if the read is complete and the reply was sent."""
         if not self._source.alive():
             self.refused(NotFound("the queue has another master; repeat the request", reason=TRY_AGAIN))
@@ -137,15 +137,15 @@ class RangeReads:
     def _read(self, rows: int, size_bytes: int) -> None:
         reader = next(iter(self._reads))
         reads = self._reads.pop(reader)
-        if reads[0].go_on(rows, size_bytes):
+        if reads[0].resume(rows, size_bytes):
             reads.popleft()
         if reads:
             self._reads.setdefault(reader, deque()).extendleft(reversed(reads))
 
     def _rest(self, now_ms: int) -> None:
-        def go_on() -> None:
+        def resume() -> None:
             self._resting = False
             self._broker.wake(self)
 
         self._resting = True
-        self._broker.clock.at(now_ms + range_limits.REST_MS, go_on)
+        self._broker.clock.at(now_ms + range_limits.REST_MS, resume)

@@ -13,9 +13,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from mirrormq.broker.events.connection_events import ACTOR
-from mirrormq.broker.events.event_values import Facts, printed
-from mirrormq.broker.events.parameter_events import (
+from mirrormq.events.connection_events import ACTOR
+from mirrormq.events.event_values import Facts, printed
+from mirrormq.events.parameter_events import (
     Event,
     global_parameter_events,
     parameter_cleared,

@@ -1,0 +1,1 @@
+"""Sequence numbers of messages: spans of consecutive numbers, and sets of them. Pure."""
