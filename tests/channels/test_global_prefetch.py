@@ -1,4 +1,4 @@
-"""Fair shares under basic.qos with `global`: no consumer of a channel gets less than half of an equal share."""
+"""Fair shares under basic.qos with `global`: each consumer gets at least half of an equal share."""
 
 from __future__ import annotations
 

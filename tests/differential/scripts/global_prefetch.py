@@ -29,9 +29,11 @@ def served(c: Context, ch: Channel, acks: int, *, by: str, multiple: int = 1) ->
 
 
 def judge(c: Context, ch: Channel, counts: Counter[str]) -> None:
-    """Record how many consumers were served. RabbitMQ draws the next queue at random and its processes race, so
-    the shares of one run prove nothing; tests/channels/test_global_prefetch.py holds ours to half of an
-    equal share."""
+    """Record how many consumers were served.
+
+    RabbitMQ draws the next queue at random and its processes race, so the shares of one run prove nothing;
+    tests/channels/test_global_prefetch.py checks the shares of MirrorMQ.
+    """
     ch.connection.end()
     ch.inbox.clear()
     c.transcript.add(f"- {sum(counts.values())} deliveries to {len(counts)} consumers")
