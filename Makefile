@@ -19,6 +19,7 @@ WORKERS ?= $(shell expr 2 \* $$(nproc))
 SEEDS ?= 100
 JOBS ?= $(shell nproc)
 FIRST ?= 1
+MINUTES ?= 10
 
 # The distribution's own interpreter first: Debian builds it with PGO, 25-45 % faster than a plain build.
 CANDIDATES := /usr/bin/python3 python3 python3.13 python3.12 python3.11
@@ -27,7 +28,7 @@ PYTHON ?= $(shell for candidate in $(CANDIDATES); do \
 	if $$candidate -c '$(USABLE)' 2>/dev/null; then echo $$candidate; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up wheel test test-quick check format sim acceptance demo bench bench-core clean
+.PHONY: help setup up wheel test test-quick check format sim hunt acceptance demo bench bench-core clean
 
 help: ## list the verbs
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(ROOT)/Makefile | while IFS="$$(printf '\t')" read -r verb text; do \
@@ -78,6 +79,9 @@ format: $(STAMP) ## let ruff format the code and mend what it safely can
 
 sim: $(STAMP) ## simulate SEEDS clusters with faults, from seed FIRST on, in JOBS processes (SEEDS=1000 FIRST=1)
 	cd $(ROOT) && $(RUN) -m mirrormq.simulator --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS) $(ARGS)
+
+hunt: $(STAMP) ## simulate fresh seeds for MINUTES at idle priority, and append a row to benchmarks/HUNT.md (JOBS=1)
+	cd $(ROOT) && exec $(RUN) -m benchmarks.hunt --minutes $(MINUTES) --jobs $(JOBS) $(ARGS)
 
 acceptance: $(STAMP) ## run the long trials, about an hour, and record them in benchmarks/ACCEPTANCE.md (ARGS="--only chaos")
 	cd $(ROOT) && $(RUN) -m benchmarks.acceptance $(ARGS)

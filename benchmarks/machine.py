@@ -23,17 +23,23 @@ def describe(rabbitmq_version: str | None) -> list[str]:
     ]
 
 
-def revision() -> str:
-    """Return the measured commit, and whether the tree had uncommitted changes."""
+def revision(directory: str = ".") -> str:
+    """Return the measured commit, and whether this directory of the tree had uncommitted changes."""
     given = os.environ.get("MIRRORMQ_REVISION")
     if given:
         return given
-    command = ["git", "describe", "--always", "--dirty=, with changes that are not committed"]
-    root = Path(__file__).parent
     try:
-        return subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.strip()
+        changed = _git("status", "--porcelain", "--untracked-files=no", "--", directory)
+        return _git("describe", "--always") + (", with changes that are not committed" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+
+
+def _git(*arguments: str) -> str:
+    root = Path(__file__).parent.parent
+    return subprocess.run(
+        ["git", *arguments], cwd=root, capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def today() -> str:

@@ -8,67 +8,16 @@ after a failure, and lists the failed seeds at the end.
 from __future__ import annotations
 
 import argparse
-import gc
-import multiprocessing
 import sys
 import time
-from collections.abc import Iterator
-from functools import partial
-from typing import NamedTuple
 
 from mirrormq.simulator import scenario
-from mirrormq.simulator.seeds import options_of
+from mirrormq.simulator.seed_runs import GivenOptions, SeedResult, play_all
 from mirrormq.simulator.shrinking import outcome, shrink
-from mirrormq.simulator.world import SimulationOptions, World
+from mirrormq.simulator.world import SimulationOptions
 
 BAR = 30
 """Characters of the progress bar."""
-
-
-SEEDS_PER_SWEEP = 10
-"""Seeds between two garbage collections: a world takes a few megabytes."""
-
-
-class SeedResult(NamedTuple):
-    """Result of one seed."""
-
-    options: SimulationOptions
-    wrong: str
-    confirmed: int
-    masters: int
-    """Number of times that a queue got another master."""
-    orphans: int
-    """Messages that came back from the losing side of a partition."""
-
-
-def play(arguments: argparse.Namespace, seed: int) -> SeedResult:
-    """Run one seed. Garbage is collected only after every few seeds."""
-    gc.disable()
-    if seed % SEEDS_PER_SWEEP == 0:
-        gc.collect()
-    options = options_of(
-        seed, arguments.nodes, arguments.mode, arguments.faults, arguments.seconds * 1000,
-        tight_limits=arguments.tight_limits, redeliver=arguments.redeliver,
-    )  # fmt: skip
-    world, wrong, _ = outcome(options)
-    orphans = sum(delivered.orphaned for delivered in world.history.delivered)
-    return SeedResult(options, wrong, len(world.history.confirmed), _changes(world), orphans)
-
-
-def _changes(world: World) -> int:
-    nodes = [node for node in world.nodes.values() if node.running]
-    queues = nodes[0].member.metadata.state.queues.values() if nodes else ()
-    return sum(queue.ring.epoch - 1 for queue in queues)
-
-
-def play_all(arguments: argparse.Namespace) -> Iterator[SeedResult]:
-    """Run all seeds, in as many processes as requested."""
-    seeds = range(arguments.first, arguments.first + arguments.seeds)
-    if arguments.jobs == 1:
-        yield from map(partial(play, arguments), seeds)
-        return
-    with multiprocessing.get_context("fork").Pool(arguments.jobs) as pool:
-        yield from pool.imap_unordered(partial(play, arguments), seeds)
 
 
 class SeedProgress:
@@ -128,22 +77,17 @@ def main() -> int:
     arguments = parse()
     progress = SeedProgress(arguments.seeds)
     failed: list[SeedResult] = []
-    for played in play_all(arguments):
+    given = GivenOptions(*(getattr(arguments, name) for name in GivenOptions._fields))
+    for played in play_all(given, range(arguments.first, arguments.first + arguments.seeds), arguments.jobs):
         progress.add(played)
         if played.wrong:
             failed.append(played)
             if not arguments.all:
                 break
             print(f"\nseed {played.options.seed}: {played.wrong}", flush=True)
-    drawn = "".join(
-        f" --{name} {value}"
-        for name in ("nodes", "mode", "faults", "seconds", "redeliver")
-        if (value := getattr(arguments, name))
-    )
-    drawn += " --tight-limits" if arguments.tight_limits else ""
     for played in failed if not arguments.all else ():
         report(played.options, played.wrong)
-        print(f"\nagain: python -m mirrormq.simulator --first {played.options.seed} --seeds 1{drawn}")
+        print(f"\nagain: python -m mirrormq.simulator --first {played.options.seed} --seeds 1 {given}")
     print(
         f"\n{progress.done} seeds, {len(failed)} failed, {progress.confirmed} confirmed, "
         f"{progress.masters} changes of master, {progress.orphans} orphans returned"

@@ -1,0 +1,81 @@
+"""Runs of many seeds: the result of each, in order, from one process or several."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import signal
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
+
+from mirrormq.simulator.seeds import options_of
+from mirrormq.simulator.shrinking import outcome
+from mirrormq.simulator.world import SimulationOptions, World
+
+SEEDS_PER_SWEEP = 10
+"""Seeds between two garbage collections: a world takes a few megabytes."""
+
+
+class GivenOptions(NamedTuple):
+    """Options that are not drawn from the seed. Zero or empty: drawn."""
+
+    nodes: int = 0
+    mode: str = ""
+    faults: int = 0
+    seconds: int = 0
+    redeliver: str = ""
+    tight_limits: bool = False
+
+    def __str__(self) -> str:
+        """Return the arguments of the simulator's command line."""
+        values = [
+            f"--{name} {value}" for name, value in self._asdict().items() if value and value is not True
+        ]
+        return " ".join(values + ["--tight-limits"] * self.tight_limits)
+
+
+class SeedResult(NamedTuple):
+    """Result of one seed."""
+
+    options: SimulationOptions
+    wrong: str
+    confirmed: int
+    masters: int
+    """Number of times that a queue got another master."""
+    orphans: int
+    """Messages that came back from the losing side of a partition."""
+
+
+def play(given: GivenOptions, seed: int) -> SeedResult:
+    """Run one seed. Garbage is collected only after every few seeds."""
+    gc.disable()
+    if seed % SEEDS_PER_SWEEP == 0:
+        gc.collect()
+    options = options_of(
+        seed, given.nodes, given.mode, given.faults, given.seconds * 1000,
+        tight_limits=given.tight_limits, redeliver=given.redeliver,
+    )  # fmt: skip
+    world, wrong, _ = outcome(options)
+    orphans = sum(delivered.orphaned for delivered in world.history.delivered)
+    return SeedResult(options, wrong, len(world.history.confirmed), _changes(world), orphans)
+
+
+def _changes(world: World) -> int:
+    nodes = [node for node in world.nodes.values() if node.running]
+    queues = nodes[0].member.metadata.state.queues.values() if nodes else ()
+    return sum(queue.ring.epoch - 1 for queue in queues)
+
+
+def play_all(given: GivenOptions, seeds: range, jobs: int) -> Iterator[SeedResult]:
+    """Run seeds in this many processes, and return their results in order. Ctrl-C interrupts the caller
+    only."""
+    if jobs == 1:
+        yield from map(partial(play, given), seeds)
+        return
+    with multiprocessing.get_context("fork").Pool(jobs, _ignore_interrupts) as pool:
+        yield from pool.imap(partial(play, given), seeds)
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
