@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
+import msgspec
 import pytest
 
 from mirrormq.cluster.divergence import DivergenceMark
@@ -15,10 +16,14 @@ from mirrormq.metadata.ring_view import View
 from mirrormq.metadata.state import MetadataState
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.message import Message
+from mirrormq.replication.synchronisation import first_sequence
 from mirrormq.storage.journal import Journal
 from mirrormq.storage.simulated_disk import SimulatedCrash, SimulatedDisk
 from mirrormq.wire.content import body_of
 from tests.cluster.test_orphans import message
+
+LATER = first_sequence(2)
+"""First sequence of the second epoch."""
 
 
 def ring(name: str, queue_id: int, members: str) -> Queue:
@@ -102,6 +107,48 @@ def test_a_mirror_only_lets_go() -> None:
     assert node.orphan_collector.set_aside(StoredContents(), loss) == 0
     node.orphan_collector.let_go(loss)
     assert node.held(7) == [1] and node.orphans() == {}
+
+
+def test_a_damaged_message_is_left_out_and_counted() -> None:
+    node = Node()
+    mine, winner = metadata(ring("q", 7, "a")), metadata(ring("q", 7, "b"))
+    node.store(7, 1)
+    assert node.disk.garble_record("journal") is not None
+    node.store(7, 2, 3)
+    loss = OrphanLoss(mine, winner, (), 0)
+    assert node.orphan_collector.set_aside(StoredContents(), loss) == 2
+    assert node.orphan_collector.damaged_count == 1
+    node.orphan_collector.let_go(loss)
+    assert node.held(7) == [] and node.orphans() == {"q": ["m2", "m3"]}
+
+
+@pytest.mark.parametrize(
+    ("epoch", "waits", "incarnation", "kept"),
+    [
+        (1, True, 1, [1, 2]),
+        (1, False, 1, []),  # the winner has a master with a copy of its own
+        (1, True, 2, []),  # this node's copy was given up in between
+        (2, True, 1, [1, 2, LATER]),  # both sides are in one epoch: the copy stays as it is
+    ],
+)
+def test_a_copy_that_the_winner_waits_for_stays_up_to_its_epoch(
+    epoch: int, waits: bool, incarnation: int, kept: list[int]
+) -> None:
+    node = Node()
+    before = ring("q", 7, "ab")
+    mine = msgspec.structs.replace(before, view=before.ring._replace(epoch=2, version=4))
+    theirs = msgspec.structs.replace(
+        before,
+        view=before.ring._replace(epoch=epoch, incarnations=frozenset({("a", incarnation), ("b", 1)})),
+        waits_for=("a", "b") if waits else (),
+    )
+    node.store(7, 1, 2, LATER)
+    loss = OrphanLoss(metadata(mine), metadata(theirs), (), 0)
+    node.orphan_collector.set_aside(StoredContents(), loss)
+    node.orphan_collector.let_go(loss)
+    assert node.held(7) == kept
+    set_aside = [f"m{number}" for number in (1, 2, LATER) if number not in kept]
+    assert node.orphans() == ({"q": set_aside} if set_aside else {})
 
 
 def test_a_queue_declared_apart_is_erased_because_its_id_may_be_anothers() -> None:

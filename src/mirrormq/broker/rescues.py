@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mirrormq.cluster.orphan_store import BATCH_MESSAGES
-from mirrormq.errors import DamageError
 from mirrormq.events.log_buffer import MIRRORING
 from mirrormq.metadata import records
 from mirrormq.queues.message import Message
@@ -66,8 +65,7 @@ class Rescues:
         """Read messages in batches, without those that are damaged on disk."""
         for at in range(0, len(numbers), BATCH_MESSAGES):
             some = numbers[at : at + BATCH_MESSAGES]
-            try:
-                yield from store.load(some)
-            except DamageError as damage:
-                self._broker.log_entries.warn(f"not set aside: {damage}")
-                yield from store.load([number for number in some if number not in damage.sequences])
+            intact = store.load_intact(some)
+            if len(intact) < len(some):
+                self._broker.log_entries.warn(f"{len(some) - len(intact)} damaged messages are not set aside")
+            yield from intact

@@ -24,6 +24,7 @@ import msgspec
 from mirrormq.metadata.records import Queue
 from mirrormq.metadata.ring_view import View
 from mirrormq.metadata.state import MetadataState
+from mirrormq.replication.synchronisation import first_sequence
 from mirrormq.storage.entry_log import EntryLog
 
 
@@ -119,6 +120,22 @@ def _counts_on(theirs: Queue, me: str, mine: Queue) -> bool:
     if theirs.ring.epoch != mine.ring.epoch or (me in mine.ring.members and not theirs.waits_for):
         return False
     return me in theirs.ring.in_sync or any(former.node == me for former in theirs.former)
+
+
+def first_after_awaited(me: str, mine: Queue, theirs: Queue | None) -> int:
+    """Return the first sequence that the winner does not wait for, if it waits for this node's copy; else 0.
+
+    The queue is down on the winner's side, and this node has been a synchronised member of its ring without a
+    break. So the winner's epoch is one that both sides know, and its messages stay. Only this side granted
+    the later epochs. To give the whole copy up would leave the winner with a member in sync that is empty.
+    """
+    if theirs is None or theirs.queue_id != mine.queue_id or not theirs.waits_for:
+        return 0
+    incarnation = theirs.ring.incarnation_of(me)
+    unbroken = incarnation and mine.ring.incarnation_of(me) == incarnation
+    if me not in theirs.ring.in_sync or not unbroken or theirs.ring.epoch >= mine.ring.epoch:
+        return 0
+    return first_sequence(theirs.ring.epoch + 1)
 
 
 def _collecting_node(view: View, alive: set[str], me: str) -> str:

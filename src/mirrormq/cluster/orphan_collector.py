@@ -14,7 +14,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
-from mirrormq.cluster.divergence import DivergenceMark, DivergenceMarks, SharedPrefix, share
+from mirrormq.cluster.divergence import (
+    DivergenceMark,
+    DivergenceMarks,
+    SharedPrefix,
+    first_after_awaited,
+    share,
+)
 from mirrormq.cluster.orphan_store import BATCH_MESSAGES, OrphanStore
 from mirrormq.metadata.records import Queue
 from mirrormq.metadata.state import MetadataState
@@ -62,6 +68,8 @@ class OrphanCollector:
         self._logs = EntryLog(disk, f"{directory}/apart"), EntryLog(disk, f"{directory}/orphans")
         self.apart = DivergenceMarks(self._logs[0])
         self.orphans = OrphanStore(journal, self._logs[1])
+        self.damaged_count = 0
+        """Messages that could not be set aside, because their records are damaged."""
 
     def open(self) -> None:
         """Read marks and orphans. The journal must be open."""
@@ -120,7 +128,8 @@ class OrphanCollector:
     def _first(self, queue: Queue, loss: OrphanLoss) -> int:
         if self._created_in_partition(queue, loss):
             return 0
-        return self.apart.first(queue.queue_id, loss.winner.queues.get(queue.key))
+        theirs = loss.winner.queues.get(queue.key)
+        return first_after_awaited(self._me, queue, theirs) or self.apart.first(queue.queue_id, theirs)
 
     def _messages(self, holdings: QueueContents, queue: Queue, first: int) -> Iterator[Message]:
         """Yield the messages of a queue from a sequence on, oldest first."""
@@ -135,5 +144,8 @@ class OrphanCollector:
         numbers = sorted([*stored, *memory])
         for start in range(0, len(numbers), BATCH_MESSAGES):
             batch = numbers[start : start + BATCH_MESSAGES]
-            loaded = {message.sequence: message for message in store.load([n for n in batch if n in known])}
-            yield from (loaded.get(number) or memory[number] for number in batch)
+            wanted = [number for number in batch if number in known]
+            found = {message.sequence: message for message in store.load_intact(wanted)}
+            self.damaged_count += len(wanted) - len(found)
+            found |= {number: memory[number] for number in batch if number in memory}
+            yield from (found[number] for number in batch if number in found)

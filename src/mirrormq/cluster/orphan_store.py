@@ -126,7 +126,7 @@ class OrphanStore:
     # -- output ---------------------------------------------------------------------------------
 
     def read(self, number: int, after: int = 0, limit: int = BATCH_MESSAGES) -> list[Message]:
-        """Return the next messages of a batch behind a sequence, oldest first."""
+        """Return the next messages of a batch behind a sequence, oldest first, without damaged ones."""
         store = self._store(number)
         known = self._known.get(number)
         if known is None:
@@ -134,7 +134,7 @@ class OrphanStore:
         while known and not store.has(known[0]):
             known.popleft()
         behind = (sequence for sequence in known if sequence > after and store.has(sequence))
-        return store.load(list(islice(behind, limit)))
+        return store.load_intact(list(islice(behind, limit)))
 
     def settled(self, number: int, sequences: Sequence[int]) -> None:
         """Remove messages that are republished or not wanted; with the last one the batch ends."""

@@ -136,11 +136,15 @@ class ApplicationSupervisor:
         loss = OrphanLoss(node.metadata.state, winner, controller.companions, at_ms)
         application = self.application
         if application is None:
-            orphan_count = self._set_aside_on_disk(loss)
+            orphan_count, damaged_count = self._set_aside_on_disk(loss)
         else:
-            orphan_count = application.orphan_collector.set_aside(LiveQueueContents(application.broker), loss)
+            collector = application.orphan_collector
+            orphan_count = collector.set_aside(LiveQueueContents(application.broker), loss)
+            damaged_count = collector.damaged_count
         if orphan_count:
             node.log.warning(f"set aside {orphan_count} messages as orphans: only the losing side held them")
+        if damaged_count:
+            node.log.error(f"{damaged_count} messages of the losing side are damaged and not set aside")
 
         def let_go() -> None:
             if application is not None:
@@ -148,7 +152,7 @@ class ApplicationSupervisor:
 
         await self.end(LOST_TO_OTHERS, done, let_go)
 
-    def _set_aside_on_disk(self, loss: OrphanLoss) -> int:
+    def _set_aside_on_disk(self, loss: OrphanLoss) -> tuple[int, int]:
         settings = self._node.settings
         journal = Journal(LocalDisk(), str(settings.data_directory / "journal"), make_envelope)
         journal.open()
@@ -157,7 +161,7 @@ class ApplicationSupervisor:
         orphan_collector.let_go(loss)
         orphan_collector.close()
         journal.close()
-        return orphan_count
+        return orphan_count, orphan_collector.damaged_count
 
     async def end(
         self,

@@ -15,7 +15,7 @@ from mirrormq.queues.message import Message
 from mirrormq.sequences.spans import Span, joined, spans_of_unordered
 from mirrormq.storage import journal_records
 from mirrormq.storage.column_reader import GatheredColumns
-from mirrormq.storage.journal_errors import JournalFailed
+from mirrormq.storage.journal_errors import DamagedMessages, JournalFailed
 from mirrormq.storage.journal_limits import ACK_RANGES_PER_RECORD, SEQUENCE_RESERVE
 from mirrormq.storage.position_table import PositionTable
 from mirrormq.storage.segments import widen
@@ -231,6 +231,14 @@ class JournalQueue:
         """Read messages in the requested order. Raise DamagedMessages for damaged records."""
         self.check()
         return self._journal.loader.load(self.queue_id, self.table, self.paged, sequences)
+
+    def load_intact(self, sequences: Sequence[int]) -> list[Message]:
+        """Read messages in the requested order, without those whose records are damaged."""
+        try:
+            return self.load(sequences)
+        except DamagedMessages as damage:
+            damaged = set(damage.sequences)
+            return self.load([sequence for sequence in sequences if sequence not in damaged])
 
     def gather(self, sequences: Sequence[int], into: GatheredColumns) -> None:
         """Read messages with these ascending sequences as columns. Damaged records are left out."""
