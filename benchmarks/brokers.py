@@ -41,6 +41,14 @@ class Broker(Protocol):
     uri: str
     start_s: float
 
+    @property
+    def uris(self) -> list[str]:
+        """URIs of its nodes."""
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of its nodes."""
+
     def start(self) -> None:
         """Start the broker, wait until it serves a client, and record the time."""
 
@@ -65,6 +73,14 @@ class _Process:
         """Process id of the running broker."""
         assert self._process is not None
         return self._process.pid
+
+    @property
+    def pids(self) -> list[int]:
+        return [self.pid]
+
+    @property
+    def uris(self) -> list[str]:
+        return [self.uri]
 
     def _command(self) -> list[str]:
         raise NotImplementedError
@@ -200,3 +216,32 @@ class MirrorMQ(_Process):
         runtime = self.directory / "runtime"
         runtime.mkdir(exist_ok=True)
         return os.environ | {"MIRRORMQ_RUNTIME_DIR": str(runtime), "MIRRORMQ_COOKIE": "bench"}
+
+
+class LavinMQ(_Process):
+    """LavinMQ node, measured where its program is on the PATH."""
+
+    name = "LavinMQ"
+
+    @staticmethod
+    def found() -> bool:
+        """Whether the program is installed."""
+        return shutil.which("lavinmq") is not None
+
+    def _command(self) -> list[str]:
+        return [
+            "lavinmq",
+            f"--data-dir={self.directory / 'data'}",
+            "--bind=127.0.0.1",
+            f"--amqp-port={self.port}",
+            f"--http-port={free_port()}",
+        ]
+
+
+class Floor(_Process):
+    """Server of canned frames (`benchmarks/floor_server.py`): the floor for lone messages, no broker."""
+
+    name = "floor"
+
+    def _command(self) -> list[str]:
+        return [sys.executable, "-m", "benchmarks.floor_server", str(self.port), str(self.directory)]

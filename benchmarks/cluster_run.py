@@ -15,7 +15,9 @@ from pathlib import Path
 from benchmarks.brokers import RabbitMQ
 from benchmarks.cluster_lines import CLUSTER_LINES, ClusterLine, Measure
 from benchmarks.clusters import Cluster, MirrorMQCluster, RabbitMQCluster
-from benchmarks.machine import describe, today, write_table
+from benchmarks.cost_cluster_lines import CLUSTER_COST_LINES
+from benchmarks.costs import COST_HEADINGS, COST_TEXT, CostLine, CostResult, cost_rounds
+from benchmarks.machine import describe, table_lines, today, write_table
 
 RESULTS = Path(__file__).with_name("CLUSTER.md")
 ROUND_S = 4.0
@@ -94,8 +96,21 @@ def measure(lines: list[ClusterLine], ours: Cluster, theirs: Cluster | None, rou
     return results
 
 
-def write(results: list[Result], machine: list[str]) -> None:
-    """Write the table to CLUSTER.md."""
+def measure_costs(
+    lines: list[CostLine], ours: Cluster, theirs: Cluster | None, rounds: int
+) -> list[CostResult]:
+    """Measure the CPU time per message of all lines."""
+    results = []
+    for line in lines:
+        print(f"  {line.key} …", file=sys.stderr, flush=True)
+        targets = [ours] if theirs is None else [theirs, ours]
+        results.append(cost_rounds(line, targets, rounds, ROUND_S))
+        print("  ".join(results[-1].cells()), flush=True)
+    return results
+
+
+def write(results: list[Result], costs: list[CostResult], machine: list[str]) -> None:
+    """Write the tables to CLUSTER.md."""
     text = [
         "# Three mirrored nodes beside RabbitMQ",
         "",
@@ -106,7 +121,8 @@ def write(results: list[Result], machine: list[str]) -> None:
         "`ha-mode: all`, `ha-sync-mode: automatic`. RabbitMQ notices a frozen node after its net_ticktime",
         "(60 s by default), which is not waited for here.",
     ]
-    write_table(RESULTS, text, machine, HEADINGS, [result.cells() for result in results])
+    more = ["", *COST_TEXT, "", *table_lines(COST_HEADINGS, [result.cells() for result in costs])]
+    write_table(RESULTS, text, machine, HEADINGS, [result.cells() for result in results], more)
 
 
 def main() -> int:
@@ -115,12 +131,16 @@ def main() -> int:
         prog="python -m benchmarks.cluster_run",
         description="Measure a mirrored cluster beside RabbitMQ's. Example: --only master --rounds 1",
     )
-    parser.add_argument("--only", default="*", help=", ".join(line.key for line in CLUSTER_LINES))
+    keys = [line.key for line in (*CLUSTER_LINES, *CLUSTER_COST_LINES)]
+    parser.add_argument("--only", default="*", metavar="PATTERN", help=", ".join(keys))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--broker", choices=["both", "mirrormq"], default="both")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     lines = [line for line in CLUSTER_LINES if fnmatch(line.key, options.only)]
+    cost_lines = [line for line in CLUSTER_COST_LINES if fnmatch(line.key, options.only)]
+    if not lines and not cost_lines:
+        parser.error(f"no line matches {options.only!r}; there are {', '.join(keys)}")
     version = RabbitMQ.version()
     machine = describe(version)
     ours = MirrorMQCluster()
@@ -130,6 +150,7 @@ def main() -> int:
         if theirs is not None:
             theirs.start()
         results = measure(lines, ours, theirs, options.rounds)
+        costs = measure_costs(cost_lines, ours, theirs, options.rounds)
     except (RuntimeError, OSError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
@@ -139,7 +160,7 @@ def main() -> int:
             theirs.stop()
     if len(lines) == len(CLUSTER_LINES) and theirs is not None:
         machine.append(f"load average after: {os.getloadavg()[0]:.2f}")
-        write(results, machine)
+        write(results, costs, machine)
     else:
         print("a part of the table is not written to CLUSTER.md")
     return 0

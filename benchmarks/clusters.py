@@ -37,6 +37,14 @@ class Cluster(Protocol):
 
     name: str
 
+    @property
+    def uris(self) -> list[str]:
+        """URIs of all nodes."""
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of all nodes."""
+
     def start(self) -> None: ...
     def stop(self) -> None: ...
     def uri(self, index: int) -> str: ...
@@ -78,6 +86,14 @@ class RabbitMQCluster:
 
     def uri(self, index: int) -> str:
         return f"amqp://guest:guest@127.0.0.1:{self._ports[index]}/%2F"
+
+    @property
+    def uris(self) -> list[str]:
+        return [self.uri(index) for index in range(NODES)]
+
+    @property
+    def pids(self) -> list[int]:
+        return [process.pid for process in self._processes if process is not None]
 
     def start(self) -> None:
         for index in range(NODES):
@@ -162,6 +178,14 @@ class MirrorMQCluster:
 
     def uri(self, index: int) -> str:
         return self._cluster.uri(index)
+
+    @property
+    def uris(self) -> list[str]:
+        return [self.uri(index) for index in range(NODES)]
+
+    @property
+    def pids(self) -> list[int]:
+        return [node.pid for node in self._cluster.local.nodes if node.pid is not None]
 
     def start(self) -> None:
         self._cluster.__enter__()

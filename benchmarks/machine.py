@@ -52,12 +52,17 @@ def write_table(
     machine: Sequence[str],
     headings: Sequence[str],
     rows: Iterable[Sequence[str]],
+    more: Sequence[str] = (),
 ) -> None:
-    """Write a page with text, machine and measurements."""
+    """Write a page with text, machine and measurements, and `more` lines behind them."""
     facts = [f"- {fact}" for fact in machine]
+    file.write_text("\n".join([*text, "", *facts, "", *table_lines(headings, rows), *more, ""]))
+
+
+def table_lines(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return a Markdown table."""
     head = ["| " + " | ".join(headings) + " |", "|" + "---|" * len(headings)]
-    table = ["| " + " | ".join(cells) + " |" for cells in rows]
-    file.write_text("\n".join([*text, "", *facts, "", *head, *table, ""]))
+    return [*head, *("| " + " | ".join(cells) + " |" for cells in rows)]
 
 
 def _processor() -> str:

@@ -11,20 +11,30 @@ import os
 import signal
 import statistics
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from benchmarks.brokers import Broker, MirrorMQ, RabbitMQ
+from benchmarks.brokers import Broker, Floor, LavinMQ, MirrorMQ, RabbitMQ
+from benchmarks.cost_lines import COST_LINES
+from benchmarks.cost_routing_lines import ROUTING_LINES
+from benchmarks.costs import COST_HEADINGS, COST_TEXT, CostLine, CostResult, cost_rounds
 from benchmarks.lines import LINES, Line
-from benchmarks.machine import describe, today, write_table
+from benchmarks.machine import describe, table_lines, today, write_table
+from benchmarks.side_lines import SIDE_LINES
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
+ALL_LINES = (*LINES, *SIDE_LINES)
+ALL_COST_LINES = (*COST_LINES, *ROUTING_LINES)
+KEYS = [line.key for line in (*ALL_LINES, *ALL_COST_LINES)]
 ROUNDS, ROUND_S = 5, 3.0
+COST_ROUNDS, COST_ROUND_S = 3, 2.0
 QUICK_ROUNDS, QUICK_ROUND_S = 1, 1.0
 
 
@@ -44,24 +54,24 @@ class Result:
         """Return work, RabbitMQ, MirrorMQ, ratio, target, ok."""
         theirs, ours = self.median(RabbitMQ.name), self.median(MirrorMQ.name)
         cells = [self.line.work, self._number(RabbitMQ.name), self._number(MirrorMQ.name)]
-        if theirs is None or ours is None:
+        if ours is None:
             return [*cells, "–", self.line.promise(), "–"]
-        ratio = self.line.ratio(theirs, ours)
-        if self.line.target is None:
-            return [*cells, f"{ratio:.2f} ×", "–", "–"]
-        return [*cells, f"{ratio:.2f} ×", self.line.promise(), "yes" if self.line.met(ratio) else "no"]
+        ratio = self.line.ratio(theirs, ours) if theirs is not None else None
+        verdict = {True: "yes", False: "no", None: "–"}[self.line.met(ratio, ours)]
+        return [*cells, "–" if ratio is None else f"{ratio:.2f} ×", self.line.promise(), verdict]
 
     def _number(self, name: str) -> str:
         middle, values = self.median(name), self.rounds.get(name)
         if middle is None or not values:
             return self.error or "–"
-        digits = 0 if self.line.unit == "msg/s" else 2
+        digits = 0 if self.line.unit.endswith("/s") else 2
         text = f"{middle:,.{digits}f} {self.line.unit}"
         if len(values) > 1:
             text += f" ({min(values):,.{digits}f}–{max(values):,.{digits}f})"
         return text
 
 
+Each = TypeVar("Each", Line, CostLine)
 HEADINGS = ["work", "RabbitMQ", "MirrorMQ", "ratio", "target", "ok"]
 
 
@@ -75,7 +85,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         "--only",
         default="*",
         metavar="PATTERN",
-        help="lines whose key matches: " + ", ".join(line.key for line in LINES),
+        help="lines whose key matches or contains this: " + ", ".join(KEYS),
     )
     parser.add_argument(
         "--rounds", type=int, default=0, help=f"rounds per line and broker (default {ROUNDS})"
@@ -95,9 +105,10 @@ def measure(
     with Progress(
         *columns, TimeElapsedColumn(), console=console, auto_refresh=False, transient=True
     ) as progress:
-        task = progress.add_task("", total=len(lines) * len(brokers) * rounds)
-        for result in results:
-            for number in range(rounds):
+        counts = [min(rounds, line.rounds or rounds) for line in lines]
+        task = progress.add_task("", total=sum(counts) * len(brokers))
+        for result, count in zip(results, counts, strict=True):
+            for number in range(count):
                 for broker in brokers:
                     progress.update(task, description=f"{result.line.key}, {broker.name}, round {number + 1}")
                     progress.refresh()
@@ -109,17 +120,32 @@ def measure(
     return results
 
 
-def show(results: list[Result], console: Console) -> None:
-    """Print the table."""
-    table = Table(*HEADINGS)
+def measure_costs(
+    lines: list[CostLine], brokers: list[Broker], rounds: int, seconds: float, console: Console
+) -> list[CostResult]:
+    """Measure the CPU time per message of all lines."""
+    results = []
+    for line in lines:
+        results.append(cost_rounds(line, brokers, rounds, seconds))
+        console.print(f"{line.key}: " + "  ".join(results[-1].cells()[1:]), soft_wrap=True)
+    return results
+
+
+def show(headings: list[str], results: Sequence[Result] | Sequence[CostResult], console: Console) -> None:
+    """Print a table."""
+    if not results:
+        return
+    table = Table(*headings)
     for result in results:
         cells = result.cells()
         table.add_row(*cells, style={"yes": "green", "no": "red"}.get(cells[-1]))
     console.print(table)
 
 
-def write(results: list[Result], machine: list[str], rounds: int, seconds: float) -> None:
-    """Write the table to RESULTS.md."""
+def write(
+    results: list[Result], costs: list[CostResult], machine: list[str], rounds: int, seconds: float
+) -> None:
+    """Write the tables to RESULTS.md."""
     text = [
         "# MirrorMQ beside RabbitMQ",
         "",
@@ -128,7 +154,28 @@ def write(results: list[Result], machine: list[str], rounds: int, seconds: float
         "one publisher, one consumer unless the line says otherwise. Both run with their defaults, RabbitMQ",
         "without plugins.",
     ]
-    write_table(RESULTS, text, machine, HEADINGS, [result.cells() for result in results])
+    rows = [result.cells() for result in costs]
+    more = ["", *COST_TEXT, "", *table_lines(COST_HEADINGS, rows)]
+    write_table(RESULTS, text, machine, HEADINGS, [result.cells() for result in results], more)
+
+
+def chosen(lines: Sequence[Each], pattern: str) -> list[Each]:
+    """Return the lines whose key matches the pattern or contains it."""
+    return [line for line in lines if fnmatch(line.key, pattern) or pattern in line.key]
+
+
+def wanted_brokers(choice: str, version: str | None, console: Console) -> list[Broker]:
+    """Return the brokers to measure, RabbitMQ first; the floor and LavinMQ take part in CPU lines only."""
+    brokers: list[Broker] = []
+    if choice != "mirrormq" and version:
+        brokers.append(RabbitMQ())
+    elif not version:
+        console.print(
+            "RabbitMQ is not installed (Debian: apt install rabbitmq-server): MirrorMQ's numbers only."
+        )
+    if choice != "rabbitmq":
+        brokers.append(MirrorMQ())
+    return brokers
 
 
 def main() -> int:
@@ -136,40 +183,36 @@ def main() -> int:
     options = parse()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops the brokers, too
     console = Console(stderr=False)
-    lines = [line for line in LINES if fnmatch(line.key, options.only) or options.only in line.key]
-    if not lines:
-        print(
-            f"bench: no line matches {options.only!r}; there are {', '.join(x.key for x in LINES)}",
-            file=sys.stderr,
-        )
+    lines, cost_lines = chosen(ALL_LINES, options.only), chosen(ALL_COST_LINES, options.only)
+    if not lines and not cost_lines:
+        print(f"bench: no line matches {options.only!r}; there are {', '.join(KEYS)}", file=sys.stderr)
         return 2
     rounds = options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
     seconds = QUICK_ROUND_S if options.quick else ROUND_S
     version = RabbitMQ.version()
     machine = describe(version)
-    brokers: list[Broker] = []
-    if options.broker != "mirrormq" and version:
-        brokers.append(RabbitMQ())
-    elif not version:
-        console.print(
-            "RabbitMQ is not installed (Debian: apt install rabbitmq-server): MirrorMQ's numbers only."
-        )
-    if options.broker != "rabbitmq":
-        brokers.append(MirrorMQ())
+    brokers = wanted_brokers(options.broker, version, console)
+    others: list[Broker] = [Floor()] if cost_lines else []
+    others += [LavinMQ()] if cost_lines and LavinMQ.found() else []
     try:
-        for broker in brokers:
+        for broker in (*brokers, *others):
             broker.start()
         results = measure(lines, brokers, rounds, seconds, console)
+        cost_seconds = min(seconds, COST_ROUND_S)
+        costs = measure_costs(
+            cost_lines, [*brokers, *others], min(rounds, COST_ROUNDS), cost_seconds, console
+        )
     except (RuntimeError, OSError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
     finally:
-        for broker in brokers:
+        for broker in (*brokers, *others):
             broker.stop()
-    show(results, console)
-    if len(lines) == len(LINES) and options.broker == "both":
+    show(HEADINGS, results, console)
+    show(COST_HEADINGS, costs, console)
+    if len(lines) == len(ALL_LINES) and options.broker == "both":
         machine.append(f"load average after: {os.getloadavg()[0]:.2f}")
-        write(results, machine, rounds, seconds)
+        write(results, costs, machine, rounds, seconds)
         console.print(
             f"written to {RESULTS.relative_to(Path.cwd())}" if RESULTS.is_relative_to(Path.cwd()) else ""
         )

@@ -1,0 +1,106 @@
+"""Parts of the benchmark that could report a wrong number: counting of messages, CPU time, verdicts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks.brokers import Floor, MirrorMQ
+from benchmarks.cost_lines import KEYS, many_clients, topic_queue, unlike_messages
+from benchmarks.cost_routing_lines import topic_keys, topic_patterns
+from benchmarks.costs import MIRRORMQ, RABBITMQ, Cost, CostLine, CostResult, declared, spend
+from benchmarks.lines import Line
+from benchmarks.process_stats import cpu_s, resident_bytes
+from benchmarks.raw_links import BrokerRefused, Consumer, Publisher, publish
+from mirrormq.client_io.blocking_client import connect
+from mirrormq.wire.properties import BasicProperties
+
+
+def no_measure(*_: object) -> Cost:
+    raise AssertionError("not measured here")
+
+
+def test_cpu_time_and_memory_are_those_of_the_session() -> None:
+    burn = "import time\nwhile time.process_time() < 0.5: pass\nprint('burnt', flush=True)\ninput()"
+    with subprocess.Popen(
+        ["sh", "-c", f'{sys.executable} -c "{burn}"; true'],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as shell:
+        assert shell.stdout is not None and shell.stdout.readline() == b"burnt\n"
+        assert 0.4 < cpu_s([shell.pid]) < 5.0
+        assert resident_bytes([shell.pid]) > 5_000_000
+        assert cpu_s([shell.pid, os.getpid()]) > cpu_s([shell.pid])
+        shell.communicate(b"\n")
+
+
+def test_a_goal_needs_the_ratio_and_the_rate() -> None:
+    line = CostLine("key", "work", 4, no_measure, at_most_us=20)
+    theirs = [Cost(1000, 0.08, 1.0)]
+
+    def verdict(cpu_seconds: float, wall_s: float) -> str:
+        ours = [Cost(1000, cpu_seconds, wall_s)]
+        return CostResult(line, {RABBITMQ: theirs, MIRRORMQ: ours}).cells()[-1]
+
+    assert verdict(0.020, 1.0) == "yes"
+    assert verdict(0.021, 1.0) == "no"
+    assert verdict(0.020, 1.2) == "no"
+    assert CostResult(line, {MIRRORMQ: [Cost(1000, 0.02, 1.0)]}).cells()[-1] == "yes"
+    assert CostResult(line, {MIRRORMQ: [Cost(1000, 0.03, 1.0)]}).cells()[-1] == "no"
+
+
+def test_an_absolute_bound_counts_beside_the_ratio() -> None:
+    line = Line("key", "work", "ms", 1, lambda *_: 0.0, lower_is_better=True, at_most=50)
+    assert line.met(0.9, 40) is True
+    assert line.met(0.9, 60) is False
+    assert line.met(1.1, 40) is False
+    assert line.met(None, 40) is True
+
+
+def test_about_three_patterns_match_a_key_of_the_topic_line() -> None:
+    patterns = [pattern.split(".") for pattern in topic_patterns()]
+    sample = topic_keys()[::97]
+    matches = sum(
+        all(word in ("*", part) for word, part in zip(pattern, key.split("."), strict=True))
+        for key in sample
+        for pattern in patterns
+    )
+    assert len(patterns) == 3000
+    assert 2.5 < matches / len(sample) < 3.5
+
+
+def test_links_count_each_message_once() -> None:
+    broker = MirrorMQ()
+    broker.start()
+    try:
+        with declared(broker, topic_queue):
+            messages = unlike_messages(100)
+            publisher = Publisher(broker.uri, messages, 1, window=30)
+            publisher.limit = 1000
+            cost = spend(broker, [publisher], [publisher], float("inf"), limit=1000)
+            assert publisher.count == 1000 and cost.messages <= 850 and cost.cpu_s < cost.wall_s * 4
+            client = connect(broker.uri)
+            assert client.declare_queue("bench", durable=True, passive=True) == 1000
+            client.close()
+            consumer = Consumer(broker.uri, "bench", prefetch=20)
+            spend(broker, [consumer], [consumer], float("inf"), limit=1000)
+            assert consumer.count == 1000
+        refused = Publisher(broker.uri, [publish("no such exchange", KEYS[0], BasicProperties(), b"")], 1, 1)
+        with pytest.raises(BrokerRefused, match="no exchange 'no such exchange'"):
+            spend(broker, [refused], [refused], 5.0)
+    finally:
+        broker.stop()
+
+
+def test_the_floor_server_does_the_work_of_lone_messages() -> None:
+    floor = Floor()
+    floor.start()
+    try:
+        cost = many_clients(1, publishers=3, consumers=2)(floor, 0.3)
+        assert cost.messages > 20
+    finally:
+        floor.stop()
