@@ -216,6 +216,45 @@ def test_the_command_runs_on_a_connect_server(connect_server: int, sound: Path, 
             process.kill()
 
 
+BARE_CLIENT = """
+import sys
+from pyspark.sql import SparkSession
+
+_, address, uri, target, checkpoint = sys.argv
+spark = SparkSession.builder.remote(address).getOrCreate()
+options = {"uri": uri, "queue": "connect.bare"}
+print(spark.read.format("mirrormq").options(**options).load().count())
+spark.sql("CREATE TEMPORARY VIEW bare USING mirrormq OPTIONS (uri '%(uri)s', queue '%(queue)s')" % options)
+print(spark.sql("SELECT count(*) FROM bare").first()[0])
+stream = spark.readStream.format("mirrormq").options(**options).load().writeStream.format("parquet")
+query = stream.option("checkpointLocation", checkpoint).trigger(availableNow=True).start(target)
+query.awaitTermination()
+print(spark.read.parquet(target).count())
+assert "mirrormq" not in sys.modules
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_connect_client_needs_no_mirrormq(connect_server: int, mirrormq: MirrorMQ, tmp_path: Path) -> None:
+    """The server finds the format by itself, for batches, SQL and streams."""
+    uri = f"amqp://guest:guest@127.0.0.1:{mirrormq.amqp_port}/%2F"
+    connection = pika.BlockingConnection(pika.URLParameters(uri))
+    channel = connection.channel()
+    channel.queue_declare("connect.bare", arguments={"x-expires": 600_000})
+    for number in range(20):
+        channel.basic_publish("", "connect.bare", b"%d" % number)
+    channel.queue_declare("connect.bare", passive=True)
+    connection.close()
+    address = f"sc://127.0.0.1:{connect_server}"
+    places = [str(tmp_path / "rows"), str(tmp_path / "checkpoint")]
+    done = subprocess.run(
+        [sys.executable, "-c", BARE_CLIENT, address, uri, *places],
+        capture_output=True, text=True, timeout=START_TIMEOUT_S, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout.split()) == (0, ["20"] * 3), done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_queues_are_archived_and_replayed_over_a_connect_server(

@@ -26,8 +26,10 @@ EXECUTOR = b"CoarseGrainedExecutorBackend"
 class SparkCluster:
     """Use as a context manager; `master` is its address."""
 
-    def __init__(self, directory: Path, workers: int = 2) -> None:
+    def __init__(self, directory: Path, workers: int = 2, path: str | None = None) -> None:
+        """Without `path`, a PATH, the workers' Python is this one."""
         self._directory = directory
+        self._path = path
         self._count = workers
         self._processes: list[subprocess.Popen[bytes]] = []
         self.workers: list[subprocess.Popen[bytes]] = []
@@ -86,8 +88,9 @@ class SparkCluster:
         environment = {
             **os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
-            "JAVA_HOME": str(quiet_java_home(find_java())), "PYSPARK_PYTHON": sys.executable,
+            "JAVA_HOME": str(quiet_java_home(find_java())),
             "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -Dspark.worker.timeout=20",
+            **({"PYSPARK_PYTHON": sys.executable} if self._path is None else {"PATH": self._path}),
         }  # fmt: skip
         with self._log(len(self._processes)).open("wb") as log:
             process = subprocess.Popen(

@@ -1,4 +1,5 @@
-"""Executors, workers, the queue's master and the driver are killed: each message is in Parquet once."""
+"""Executors, workers, the queue's master (which also freezes) and the driver die: each message is in Parquet
+once."""
 
 from __future__ import annotations
 
@@ -15,10 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from mirrormq.testing import Cluster
+from tests.mirrored_processes.range_requests import queue
 from tests.spark_cluster.standalone import SparkCluster
 from tests.waiting import until
 
-MESSAGES = 12_000
+MESSAGES = 16_000
 PER_BATCH = 500
 """While things die; there must be more than is archived by then."""
 QUEUE = "spark.faults"
@@ -66,6 +68,14 @@ def batches(directory: Path) -> set[str]:
     return {path.name for path in (directory / "archive").glob("date=*/queue=*/batch=*")}
 
 
+def master_with_two_mirrors(brokers: Cluster) -> int | None:
+    """The queue's master, which is no longer the first node, once both mirrors are synchronised."""
+    row = queue(brokers, QUEUE, 2)
+    if len(row.get("synchronised_slave_nodes", ())) < 2 or row["node"] == brokers.name(0):
+        return None
+    return [brokers.name(index) for index in range(3)].index(row["node"])
+
+
 def publish(brokers: Cluster) -> None:
     connection = pika.BlockingConnection(pika.URLParameters(brokers.uri(0)))
     channel = connection.channel()
@@ -96,12 +106,15 @@ def test_whatever_dies_each_message_is_archived_once(tmp_path: Path) -> None:
         try:
             two_more("start", lambda: None)
             two_more("executor", spark.kill_executor)
-            two_more("master of the queue", lambda: brokers.kill(0))
+            two_more("frozen master of the queue", lambda: brokers.freeze(0))
+            brokers.thaw(0)
+            master = until(lambda: master_with_two_mirrors(brokers), "no catch-up", patience_s=60)
+            two_more("master of the queue", lambda: brokers.kill(master))
             two_more("worker", spark.kill_worker)
         finally:
             driver.kill()
         assert len(batches(tmp_path)) < MESSAGES / PER_BATCH, "the driver died with work left to do"
-        brokers.start(0)
+        brokers.start(master)
         Driver(spark, brokers, tmp_path, once=True).wait()
         found = [
             int(body)
@@ -110,6 +123,6 @@ def test_whatever_dies_each_message_is_archived_once(tmp_path: Path) -> None:
         ]
         assert len(found) == MESSAGES
         assert sorted(found) == list(range(MESSAGES))
-        connection = pika.BlockingConnection(pika.URLParameters(brokers.uri(1)))
+        connection = pika.BlockingConnection(pika.URLParameters(brokers.uri(0)))
         assert connection.channel().queue_delete(QUEUE, if_empty=True).method.message_count == 0
         connection.close()

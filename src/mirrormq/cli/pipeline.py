@@ -42,6 +42,27 @@ app.command()(pipeline_queues.stats)
 
 
 @app.command()
+def package(
+    to: Annotated[Path, typer.Option(help="File to write.")] = Path("mirrormq-spark.tar.gz"),
+) -> None:
+    """Pack MirrorMQ and its libraries for the workers of a Spark cluster that do not have them.
+
+    The workers need the same version of Python and the same kind of processor as this machine.
+
+    \b
+    Example:
+      mirrormq pipeline package --to mirrormq-spark.tar.gz
+      spark-submit --archives mirrormq-spark.tar.gz#mirrormq-spark \\
+        --conf spark.executorEnv.PYTHONPATH=./mirrormq-spark job.py
+    """
+    from mirrormq.spark.worker_archive import python_version, write_archive
+
+    with errors_reported("package", "run it again"):
+        size = write_archive(to)
+        print(f"{to}: {size / 1e6:.0f} MB for workers with {python_version()}")
+
+
+@app.command()
 def audit(
     history: Annotated[
         str | None, typer.Option(help="Directory with a history, as mirrormq chaos writes it.")

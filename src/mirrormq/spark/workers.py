@@ -55,6 +55,6 @@ def _check_imports(context: SparkContext) -> None:
     if why is not None:
         raise PipelineError(
             f"Spark's workers cannot import mirrormq ({why}): install mirrormq[spark] for their Python and"
-            " set spark.pyspark.python to it, or send an environment with --archives and set"
-            " spark.pyspark.python to the Python in it"
+            " set spark.pyspark.python to it, or send the packages with --archives"
+            " (mirrormq pipeline package --help)"
         )
