@@ -19,12 +19,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from mirrormq.auth.client_peer import Peer
 from mirrormq.broker.broker import Broker, Environment
 from mirrormq.clock import Clock
 from mirrormq.cluster.bootstrap import member_in_memory
 from mirrormq.config.settings import Settings
 from mirrormq.connections.connection import Connection
-from mirrormq.connections.peer import Peer
 from mirrormq.metadata import records
 from mirrormq.metadata.store import Defaults
 from mirrormq.queues.envelope import make_envelope

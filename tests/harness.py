@@ -18,6 +18,7 @@ import itertools
 import random
 from typing import Any, Literal, NamedTuple
 
+from mirrormq.auth.client_peer import Peer
 from mirrormq.broker.broker import Broker, Environment
 from mirrormq.client.client_handshake import ClientOptions, client_properties, sasl_response
 from mirrormq.clock import Clock
@@ -25,7 +26,6 @@ from mirrormq.cluster.bootstrap import new_cluster
 from mirrormq.cluster.member import Member
 from mirrormq.config.settings import Settings
 from mirrormq.connections.connection import Connection
-from mirrormq.connections.peer import Peer
 from mirrormq.consensus import Automatic
 from mirrormq.metadata import records
 from mirrormq.metadata.commands import Command

@@ -38,8 +38,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "config": set(),
     # Its one door to the outside is the Disk it is given, so the broker may hold a journal and stay pure.
     "storage": {"wire", "queues", "consensus", "sequences"},
-    "events": {"wire", "metadata", "queues"},
-    "leases": {"wire", "metadata", "queues", "ranges", "remote", "replication", "storage", "sequences"},
+    "events": {"wire", "auth", "metadata", "queues", "storage"},
+    "leases": {
+        "wire", "auth", "metadata", "queues", "ranges", "remote", "replication", "storage", "sequences",
+    },
     "broker": {
         "wire", "auth", "metadata", "exchanges", "queues", "storage", "config", "replication", "remote",
         "cluster", "ranges", "sequences", "events", "leases",
@@ -65,8 +67,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {"wire", "config", "control", "runtime", "perf", "chaos", "testing", "spark"},
     "history": set(),
     "simulator": {
-        "wire", "metadata", "queues", "storage", "replication", "consensus", "cluster", "remote", "broker",
-        "channels", "connections", "config", "ranges", "client", "sequences",
+        "auth", "wire", "metadata", "queues", "storage", "replication", "consensus", "cluster", "remote",
+        "broker", "channels", "connections", "config", "ranges", "client", "sequences",
     },
     "spark": {"wire", "client", "client_io", "perf", "history", "ranges", "sequences"},
 }  # fmt: skip

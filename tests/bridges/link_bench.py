@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mirrormq.auth.client_peer import Peer
 from mirrormq.bridges.link import Link, Phase, Side
 from mirrormq.bridges.link_plan import Destination, LinkPlan, Outgoing, Source, Subscription
 from mirrormq.bridges.setup_scripts import declared_queue
@@ -18,7 +19,6 @@ from mirrormq.client.client_connection import ClientConnection
 from mirrormq.client.client_events import Closed, CloseReason, Delivery, Opened
 from mirrormq.client.client_handshake import ClientOptions
 from mirrormq.connections.connection import Connection
-from mirrormq.connections.peer import Peer
 from tests.harness import Client, Node
 
 SOURCE_URI = parse_amqp_uri("amqp://source")

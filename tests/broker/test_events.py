@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
+from mirrormq.auth.client_peer import Peer
 from mirrormq.connections.connection import Connection
-from mirrormq.connections.peer import Peer
 from mirrormq.control.control_protocol import Request
 from mirrormq.control.dispatch import answer
 from mirrormq.control.live_view import LiveView

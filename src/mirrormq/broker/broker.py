@@ -47,10 +47,10 @@ from mirrormq.replication.ring_messages import RingBatch
 from mirrormq.storage.journal import Journal
 
 if TYPE_CHECKING:
+    from mirrormq.auth.client_peer import Peer
     from mirrormq.channels.channel import Channel
     from mirrormq.channels.unacked import Delivery
     from mirrormq.connections.connection import Connection
-    from mirrormq.connections.peer import Peer
 
 CONSUMER_CHECK_INTERVAL_MS = 60_000
 """Interval in which RabbitMQ checks for deliveries that were not acknowledged in time."""

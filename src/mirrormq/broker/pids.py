@@ -6,12 +6,8 @@ A connection has channel 0. It gets its number with the first use of its pid; nu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from mirrormq.channels.channel import Channel
-    from mirrormq.connections.connection import Connection
-    from mirrormq.metadata import records
+from mirrormq.events.event_host import NumberedChannel, NumberedConnection
+from mirrormq.metadata import records
 
 
 class Pids:
@@ -22,11 +18,11 @@ class Pids:
         self._started_s = started_ms // 1000
         self._last_number = 0
 
-    def of_connection(self, connection: Connection) -> str:
+    def of_connection(self, connection: NumberedConnection) -> str:
         """Return the pid of a connection."""
         return self._pid(connection, 0)
 
-    def of_channel(self, channel: Channel) -> str:
+    def of_channel(self, channel: NumberedChannel) -> str:
         """Return the pid of a channel."""
         return self._pid(channel.connection, channel.number)
 
@@ -38,7 +34,7 @@ class Pids:
         """Return the pid of a queue's master or mirror on a node."""
         return f"<{node}.{self._started_s}.{record.queue_id}.0>"
 
-    def _pid(self, connection: Connection, channel: int) -> str:
+    def _pid(self, connection: NumberedConnection, channel: int) -> str:
         if not connection.number:
             self._last_number += 1
             connection.number = self._last_number

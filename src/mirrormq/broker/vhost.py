@@ -33,7 +33,6 @@ from mirrormq.wire.properties import BasicProperties, decode_properties, encode_
 
 if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
-    from mirrormq.connections.connection import Connection
 
 
 def arguments_of(record: records.Exchange | records.Queue | records.Binding) -> Table:
@@ -61,7 +60,7 @@ class Vhost:
         the topology."""
         named = NamedCopies(lambda source, copy: queue_copies.may_copy(self._state, self.name, source, copy))
         self.router = Router(self.queues, named)
-        self._owners: dict[str, Connection] = {}
+        self._owners: dict[str, object] = {}
         self._dying = DeadLetterBacklog(self)
         self._draining = False
         self._repeats: tuple[int, dict[str, bool]] = (-1, {})
@@ -93,7 +92,7 @@ class Vhost:
         """Return the record of a queue, or None."""
         return self._state.queues.get((self.name, name))
 
-    def accessible_queue(self, name: str, connection: Connection) -> QueueInterface:
+    def accessible_queue(self, name: str, connection: object) -> QueueInterface:
         """Return a queue that this connection may use. Raise 404 if it does not exist, 405 if it is exclusive
         to another connection."""
         queue = self.queues.get(name)
@@ -123,17 +122,17 @@ class Vhost:
         """Return whether the exchange has bindings."""
         return bool(self._state.bindings_from(self.name, exchange))
 
-    def claim_exclusive(self, name: str, connection: Connection) -> None:
+    def claim_exclusive(self, name: str, connection: object) -> None:
         """Reserve a queue name for a connection that is about to declare an exclusive queue."""
         self._owners[name] = connection
 
-    def disclaim_exclusive(self, name: str, connection: Connection) -> None:
+    def disclaim_exclusive(self, name: str, connection: object) -> None:
         """Release the reservation of a queue name if the queue went to another connection or node."""
         queue = self.queues.get(name)
         if self._owners.get(name) is connection and (queue is None or queue.owner is not connection):
             del self._owners[name]
 
-    def owner_of(self, name: str) -> Connection | None:
+    def owner_of(self, name: str) -> object | None:
         """Return the connection that owns or will own the queue of this name. A queue that another client has
         declared meanwhile does not belong to the connection that reserved the name."""
         record = self.find_queue(name)
@@ -143,11 +142,11 @@ class Vhost:
         """Return whether the queue belongs to a connection of this node."""
         return record.exclusive and record.node == self.broker.settings.name
 
-    def exclusive_to(self, connection: Connection) -> list[str]:
+    def exclusive_to(self, connection: object) -> list[str]:
         """Return the names of the queues that belong to a connection."""
         return [name for name, owner in self._owners.items() if owner is connection]
 
-    def release(self, connection: Connection) -> None:
+    def release(self, connection: object) -> None:
         """Delete the exclusive queues of a closed connection. All its declarations are applied by now, or
         never will be."""
         for name in self.exclusive_to(connection):

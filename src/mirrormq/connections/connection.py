@@ -15,12 +15,12 @@ from collections.abc import Callable
 from functools import partial
 
 from mirrormq import limits
+from mirrormq.auth.client_peer import Peer
 from mirrormq.broker.broker import Broker
 from mirrormq.broker.vhost import Vhost
 from mirrormq.channels.channel import Channel
 from mirrormq.connections import channel_dispatch, handshake
 from mirrormq.connections.outbox import Outbox
-from mirrormq.connections.peer import Peer
 from mirrormq.connections.states import ConnectionState
 from mirrormq.errors import AmqpError, ChannelError, ChannelErrorHard, ConnectionForced
 from mirrormq.events import connection_log

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from mirrormq.events.event_host import EventChannel, EventConnection, EventConsumer
 from mirrormq.events.event_values import PROTOCOL, Facts, characters, printed, printed_address
-
-if TYPE_CHECKING:
-    from mirrormq.channels.channel import Channel
-    from mirrormq.channels.consumer import Consumer
-    from mirrormq.connections.connection import Connection
 
 ACTOR = "user_who_performed_action"
 
 
-def connection_created(connection: Connection) -> Facts:
+def connection_created(connection: EventConnection) -> Facts:
     """Return the facts of connection.created."""
     peer = connection.peer
     return {
@@ -48,7 +42,7 @@ def connection_created(connection: Connection) -> Facts:
     }
 
 
-def connection_closed(connection: Connection) -> Facts:
+def connection_closed(connection: EventConnection) -> Facts:
     """Return the facts of connection.closed, also for a client that never logged in."""
     return {
         "client_properties": printed(connection.client_properties),
@@ -59,14 +53,14 @@ def connection_closed(connection: Connection) -> Facts:
     }
 
 
-def _user_provided_name(connection: Connection) -> Facts:
+def _user_provided_name(connection: EventConnection) -> Facts:
     field = connection.client_properties.get("connection_name")
     if field is None or not isinstance(field.value, bytes):
         return {}
     return {"user_provided_name": field.value.decode("utf-8", "surrogateescape")}
 
 
-def authentication(connection: Connection, user: str | None, error: str | None = None) -> Facts:
+def authentication(connection: EventConnection, user: str | None, error: str | None = None) -> Facts:
     """Return the facts of a login attempt. Without a readable user name the fact is left out."""
     peer = connection.peer
     return {
@@ -83,7 +77,7 @@ def authentication(connection: Connection, user: str | None, error: str | None =
     }
 
 
-def channel_created(channel: Channel) -> Facts:
+def channel_created(channel: EventChannel) -> Facts:
     """Return the facts of channel.created."""
     pids = channel.broker.pids
     return {
@@ -97,12 +91,12 @@ def channel_created(channel: Channel) -> Facts:
     }
 
 
-def channel_closed(channel: Channel) -> Facts:
+def channel_closed(channel: EventChannel) -> Facts:
     """Return the facts of channel.closed."""
     return {ACTOR: channel.user.name, "pid": channel.broker.pids.of_channel(channel)}
 
 
-def consumer_created(consumer: Consumer) -> Facts:
+def consumer_created(consumer: EventConsumer) -> Facts:
     """Return the facts of consumer.created."""
     return {
         ACTOR: consumer.channel.user.name,
@@ -117,7 +111,7 @@ def consumer_created(consumer: Consumer) -> Facts:
     }
 
 
-def consumer_deleted(consumer: Consumer, actor: str | None) -> Facts:
+def consumer_deleted(consumer: EventConsumer, actor: str | None) -> Facts:
     """Return the facts of consumer.deleted. A channel that lost its queue does not know who deleted it."""
     return {
         **({} if actor is None else {ACTOR: actor}),

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from mirrormq.errors import AmqpError, ChannelError
+from mirrormq.events.event_host import EventConnection
 from mirrormq.events.log_buffer import CHANNEL, CONNECTION
 from mirrormq.wire.methods import METHOD_NAMES
-
-if TYPE_CHECKING:
-    from mirrormq.connections.connection import Connection
 
 
 class CloseCause(Enum):
@@ -42,6 +40,24 @@ NO_LOGIN = CloseReason(CloseCause.NO_LOGIN, "client closed TCP connection before
 HANDSHAKE_TIMEOUT = CloseReason(CloseCause.HANDSHAKE, "handshake_timeout")
 
 
+class PrintedState(Protocol):
+    """Connection state under the name that RabbitMQ prints."""
+
+    @property
+    def value(self) -> str: ...
+
+
+class LoggedConnection(EventConnection, Protocol):
+    """Client connection with the facts that only its log entries contain."""
+
+    @property
+    def state(self) -> PrintedState: ...
+    @property
+    def awaits_start_ok(self) -> bool: ...
+    @property
+    def closed_because(self) -> CloseReason | None: ...
+
+
 def bad_header(received: bytes) -> CloseReason:
     """Describe the bytes received instead of a protocol header, as Erlang prints them."""
     printable = received.isascii() and received.decode("ascii").isprintable()
@@ -49,19 +65,19 @@ def bad_header(received: bytes) -> CloseReason:
     return CloseReason(CloseCause.HANDSHAKE, f"{{bad_header,<<{shown}>>}}")
 
 
-def accepted(connection: Connection) -> None:
+def accepted(connection: LoggedConnection) -> None:
     """Log that a connection was accepted: at connection.start-ok, so that checks of load balancers, which end
     before it, leave no line."""
     _log("info", connection, f"accepting AMQP connection {_described(connection)})")
 
 
-def accepted_late(connection: Connection) -> None:
+def accepted_late(connection: LoggedConnection) -> None:
     """Log that a connection was accepted which fails between connection.start and connection.start-ok."""
     if connection.awaits_start_ok:
         accepted(connection)
 
 
-def named(connection: Connection) -> None:
+def named(connection: LoggedConnection) -> None:
     """Log the client-provided name, if there is one."""
     given = provided_name(connection)
     if given:
@@ -69,20 +85,20 @@ def named(connection: Connection) -> None:
         _log("info", connection, text)
 
 
-def granted(connection: Connection) -> None:
+def granted(connection: LoggedConnection) -> None:
     """Log that the client was granted access to its vhost."""
     user, vhost = connection.user.name, connection.vhost_name
     said = f"user '{user}' authenticated and granted access to vhost '{vhost}'"
     _log("info", connection, f"connection {_described(connection)}): {said}")
 
 
-def login_refused(connection: Connection, mechanism: str, reason: str) -> None:
+def login_refused(connection: LoggedConnection, mechanism: str, reason: str) -> None:
     """Log that a login was refused."""
     said = f"{mechanism} login refused: {_printable(reason)}"
     _log("error", connection, f"Error on AMQP connection {_described(connection)}, state: starting):\n{said}")
 
 
-def failed(connection: Connection, error: AmqpError, channel: int) -> None:
+def failed(connection: LoggedConnection, error: AmqpError, channel: int) -> None:
     """Log an error that closes a channel or a connection."""
     why = _printable(error.explanation)
     operation = METHOD_NAMES.get((error.class_id or 0) << 16 | error.method_id, "none")
@@ -102,14 +118,14 @@ def failed(connection: Connection, error: AmqpError, channel: int) -> None:
         _log("error", connection, f"Error on AMQP connection {text}")
 
 
-def missed_heartbeats(connection: Connection, interval_s: int) -> CloseReason:
+def missed_heartbeats(connection: LoggedConnection, interval_s: int) -> CloseReason:
     """Log that heartbeats of the client were missed, and return that reason."""
     text = f"missed heartbeats from client, timeout: {interval_s}s"
     _log("error", connection, f"closing AMQP connection {_described(connection)}):\n{text}")
     return CloseReason(CloseCause.MISSED_HEARTBEATS, text)
 
 
-def closed(connection: Connection) -> None:
+def closed(connection: LoggedConnection) -> None:
     """Log that the connection closed."""
     cause, text = connection.closed_because or (None, "")
     who = f"closing AMQP connection {_described(connection)}"
@@ -126,7 +142,7 @@ def closed(connection: Connection) -> None:
             _log("info", connection, f"{who}{_location(connection)})")
 
 
-def provided_name(connection: Connection) -> str:
+def provided_name(connection: LoggedConnection) -> str:
     """Return the client-provided connection name, or an empty text."""
     field = connection.client_properties.get("connection_name")
     if field is None or not isinstance(field.value, bytes):
@@ -140,19 +156,19 @@ def _printable(text: str) -> str:
     return "".join(each if each.isprintable() else "?" for each in text)
 
 
-def _log(level: str, connection: Connection, text: str, category: str = CONNECTION) -> None:
+def _log(level: str, connection: LoggedConnection, text: str, category: str = CONNECTION) -> None:
     facts = {"connection": connection.name, "vhost": connection.vhost_name, "user": connection.user.name}
     known = {name: value for name, value in facts.items() if value}
     connection.broker.log_entries.add(level, category, text, **known)
 
 
-def _described(connection: Connection, *, named: bool = True) -> str:
+def _described(connection: LoggedConnection, *, named: bool = True) -> str:
     given = provided_name(connection) if named else ""
     name = f"{connection.name} - {given}" if given else connection.name
     return f"{connection.broker.pids.of_connection(connection)} ({name}"
 
 
-def _location(connection: Connection) -> str:
+def _location(connection: LoggedConnection) -> str:
     """Return vhost and user of a connection that has opened its vhost."""
     if not connection.vhost_name:
         return ""

@@ -7,10 +7,10 @@ key, its facts as headers and no body. No event is built while no queue is bound
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from mirrormq.events import connection_events, metadata_log_entries
 from mirrormq.events.churn import Churn
+from mirrormq.events.event_host import EventChannel, EventConnection, EventConsumer, EventHost
 from mirrormq.events.event_values import Facts, headers
 from mirrormq.events.event_watch import EventWatch
 from mirrormq.events.metadata_events import events_of
@@ -18,12 +18,6 @@ from mirrormq.metadata import records
 from mirrormq.metadata.changes import Deleted
 from mirrormq.metadata.store import INTERNAL_USER, WriteResult
 from mirrormq.wire.properties import BasicProperties
-
-if TYPE_CHECKING:
-    from mirrormq.broker.broker import Broker
-    from mirrormq.channels.channel import Channel
-    from mirrormq.channels.consumer import Consumer
-    from mirrormq.connections.connection import Connection
 
 EXCHANGE = "amq.rabbitmq.event"
 AMQP, HTTP = "amqp091", "http"
@@ -34,7 +28,7 @@ PERSISTENT = 2
 class EventExchange:
     """Publisher of broker events."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: EventHost) -> None:
         self._broker = broker
         self.churn = Churn()
         """Counters of the events, also while no queue is bound."""
@@ -47,7 +41,7 @@ class EventExchange:
         self.watch = EventWatch()
         """Operators who watch events without a binding."""
         self._alarms: set[str] = set()
-        self._lost: list[Consumer] = []
+        self._lost: list[EventConsumer] = []
         """Consumers whose queue is being deleted; their channels report it afterwards."""
 
     @property
@@ -58,8 +52,7 @@ class EventExchange:
     @property
     def _is_bound(self) -> bool:
         vhost = self._broker.vhosts.get(self._broker.settings.default_vhost)
-        exchange = vhost.router.exchanges.get(EXCHANGE) if vhost is not None else None
-        return exchange is not None and not exchange.is_unused
+        return vhost is not None and vhost.bindings_from(EXCHANGE)
 
     def _emit(self, name: str, facts: Facts) -> None:
         now_ms = self._broker.clock.now_ms
@@ -73,55 +66,55 @@ class EventExchange:
 
     # -- clients --------------------------------------------------------------------------------
 
-    def connection_created(self, connection: Connection) -> None:
+    def connection_created(self, connection: EventConnection) -> None:
         """Count and emit connection.created."""
         self.churn.connection_created += 1
         if self.heard:
             self._emit("connection.created", connection_events.connection_created(connection))
 
-    def connection_closed(self, connection: Connection) -> None:
+    def connection_closed(self, connection: EventConnection) -> None:
         """Count and emit connection.closed, also for a client that never logged in."""
         self.churn.connection_closed += 1
         if self.heard:
             self._emit("connection.closed", connection_events.connection_closed(connection))
 
-    def authenticated(self, connection: Connection) -> None:
+    def authenticated(self, connection: EventConnection) -> None:
         """Count and emit user.authentication.success."""
         self.logins[AMQP, True] += 1
         if self.heard:
             facts = connection_events.authentication(connection, connection.user.name)
             self._emit("user.authentication.success", facts)
 
-    def authentication_failed(self, connection: Connection, user: str | None, reason: str) -> None:
+    def authentication_failed(self, connection: EventConnection, user: str | None, reason: str) -> None:
         """Count and emit user.authentication.failure."""
         self.logins[AMQP, False] += 1
         if self.heard:
             facts = connection_events.authentication(connection, user, reason)
             self._emit("user.authentication.failure", facts)
 
-    def channel_created(self, channel: Channel) -> None:
+    def channel_created(self, channel: EventChannel) -> None:
         """Count and emit channel.created."""
         self.churn.channel_created += 1
         if self.heard:
             self._emit("channel.created", connection_events.channel_created(channel))
 
-    def channel_closed(self, channel: Channel) -> None:
+    def channel_closed(self, channel: EventChannel) -> None:
         """Count and emit channel.closed."""
         self.churn.channel_closed += 1
         if self.heard:
             self._emit("channel.closed", connection_events.channel_closed(channel))
 
-    def consumer_created(self, consumer: Consumer) -> None:
+    def consumer_created(self, consumer: EventConsumer) -> None:
         """Emit consumer.created."""
         if self.heard:
             self._emit("consumer.created", connection_events.consumer_created(consumer))
 
-    def consumer_deleted(self, consumer: Consumer, actor: str) -> None:
+    def consumer_deleted(self, consumer: EventConsumer, actor: str) -> None:
         """Emit consumer.deleted."""
         if self.heard:
             self._emit("consumer.deleted", connection_events.consumer_deleted(consumer, actor))
 
-    def consumer_cancelled(self, consumer: Consumer) -> None:
+    def consumer_cancelled(self, consumer: EventConsumer) -> None:
         """Emit consumer.deleted for a deleted queue. As in RabbitMQ it occurs twice: from the queue now,
         from the channel afterwards."""
         if self.heard:

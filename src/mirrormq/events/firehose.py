@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from mirrormq.events.event_host import EventChannel, LogHost
 from mirrormq.queues import sender_selected_routing
 from mirrormq.queues.message import Envelope, Message
 from mirrormq.queues.queue_interface import QueueInterface
@@ -13,21 +13,21 @@ from mirrormq.wire.content import body_of, properties_of
 from mirrormq.wire.fields import Field, Table, table_of
 from mirrormq.wire.properties import PROPERTY_TYPES, BasicProperties, decode_properties
 
-if TYPE_CHECKING:
-    from mirrormq.broker.broker import Broker
-    from mirrormq.channels.channel import Channel
-
 EXCHANGE = "amq.rabbitmq.trace"
 
 
 class Firehose:
     """Publisher of message copies to the trace exchange."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: LogHost) -> None:
         self._broker = broker
 
     def published(
-        self, channel: Channel, envelope: Envelope, queues: Sequence[QueueInterface], contents: list[bytes]
+        self,
+        channel: EventChannel,
+        envelope: Envelope,
+        queues: Sequence[QueueInterface],
+        contents: list[bytes],
     ) -> None:
         """Trace messages that a channel has published."""
         if envelope.exchange == EXCHANGE:
@@ -37,7 +37,7 @@ class Firehose:
             headers["routed_queues"] = Field("A", [_text(queue.name) for queue in queues])
             self._send(channel, f"publish.{envelope.exchange}", headers, content)
 
-    def delivered(self, channel: Channel, queue: QueueInterface, messages: Sequence[Message]) -> None:
+    def delivered(self, channel: EventChannel, queue: QueueInterface, messages: Sequence[Message]) -> None:
         """Trace messages that were delivered to a channel."""
         for message in messages:
             if message.envelope.exchange == EXCHANGE:
@@ -46,10 +46,10 @@ class Firehose:
             headers["redelivered"] = Field("I", int(message.redelivered))
             self._send(channel, f"deliver.{queue.name}", headers, message.frames)
 
-    def _send(self, channel: Channel, key: str, headers: Table, frames: bytes) -> None:
+    def _send(self, channel: EventChannel, key: str, headers: Table, frames: bytes) -> None:
         channel.vhost.publish(EXCHANGE, key, BasicProperties(headers=headers), body_of(frames))
 
-    def _headers(self, channel: Channel, envelope: Envelope, frames: bytes) -> Table:
+    def _headers(self, channel: EventChannel, envelope: Envelope, frames: bytes) -> Table:
         properties = decode_properties(properties_of(frames), 0)
         keys = [envelope.routing_key, *sender_selected_routing.header_keys(properties.headers or {}, "CC")]
         return {

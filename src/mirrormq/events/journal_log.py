@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from mirrormq.events.event_host import EventHost
 from mirrormq.events.log_buffer import DEFAULT
 from mirrormq.metadata import records
 from mirrormq.metadata.ring_commands import DAMAGED, OUTDATED, REPLACED
-
-if TYPE_CHECKING:
-    from mirrormq.broker.broker import Broker
 
 FOUND = {
     REPLACED: "was replaced",
@@ -20,7 +17,7 @@ FOUND = {
 CONSEQUENCE = "joins its rings unsynchronised and catches up from the members that hold more"
 
 
-def follow_node(broker: Broker, record: records.Node, before: records.Node | None) -> None:
+def follow_node(broker: EventHost, record: records.Node, before: records.Node | None) -> None:
     """Log the journal fault that a node has reported."""
     if not record.journal_fault or (before is not None and before.journal_fault == record.journal_fault):
         return
@@ -33,19 +30,19 @@ def follow_node(broker: Broker, record: records.Node, before: records.Node | Non
         _log_peer(broker, record)
 
 
-def log_known_faults(broker: Broker) -> None:
+def log_known_faults(broker: EventHost) -> None:
     """Log faults that other nodes reported before this node began to serve."""
     for node in broker.metadata.state.nodes.values():
         if node.running and node.journal_fault and node.name != broker.settings.name:
             _log_peer(broker, node)
 
 
-def _log_peer(broker: Broker, node: records.Node) -> None:
+def _log_peer(broker: EventHost, node: records.Node) -> None:
     text = f"the journal of node {node.name} {FOUND[node.journal_fault]}: that node {CONSEQUENCE}"
     broker.log_entries.add("warning", DEFAULT, text, peer=node.name, fault=node.journal_fault)
 
 
-def _detail(broker: Broker, fault: str, before: records.Node | None) -> str:
+def _detail(broker: EventHost, fault: str, before: records.Node | None) -> str:
     journal = broker.journal
     known_identity, known_generation = (before.journal, before.generation) if before is not None else ("", 0)
     if fault == REPLACED:
@@ -65,7 +62,7 @@ def _detail(broker: Broker, fault: str, before: records.Node | None) -> str:
     return f"recovery dropped {size} bytes in {len(lost)} place(s), the first one in {lost[0].path}"
 
 
-def lost_copies(broker: Broker, record: records.Queue, before: records.Queue) -> Iterator[str]:
+def lost_copies(broker: EventHost, record: records.Queue, before: records.Queue) -> Iterator[str]:
     """Return texts about the copies that a promotion of this node after a full stop did without."""
     old, master = before.ring, record.ring.master
     if not before.waits_for or record.waits_for or record.ring.epoch == old.epoch:

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mirrormq.events.connection_events import ACTOR
+from mirrormq.events.event_host import EventHost
 from mirrormq.events.event_values import Facts, printed
 from mirrormq.events.parameter_events import (
     Event,
@@ -29,9 +30,6 @@ from mirrormq.metadata.changes import Change, Deleted
 from mirrormq.metadata.erlang_proplists import term
 from mirrormq.metadata.store import INTERNAL_USER, WriteResult
 from mirrormq.wire.fields import decode_entries
-
-if TYPE_CHECKING:
-    from mirrormq.broker.broker import Broker
 
 VHOST_LIMITS = "vhost-limits"
 LIMITS = "limits"
@@ -50,7 +48,7 @@ _PLACES_OF_A_VHOST: dict[type, int] = {
 """Order in which the changed records of one command are reported; deleting a vhost changes many kinds."""
 
 
-def events_of(broker: Broker, written: WriteResult) -> Iterator[Event]:
+def events_of(broker: EventHost, written: WriteResult) -> Iterator[Event]:
     """Yield all events of a command."""
     command, changes, actor, _ = written
     if isinstance(command, Rights):
@@ -82,7 +80,7 @@ def _actor(command: c.Command, change: Change, actor: str) -> str:
     return INTERNAL_USER if to_queue and isinstance(command, c.DeleteVhost) else actor
 
 
-def _rights(broker: Broker, command: Rights, actor: str) -> Iterator[Event]:
+def _rights(broker: EventHost, command: Rights, actor: str) -> Iterator[Event]:
     """Yield the events of permissions, even if the command changed nothing."""
     about = command.record if isinstance(command, c.PutPermission | c.PutTopicPermission) else command
     state = broker.metadata.state
@@ -100,7 +98,7 @@ def _rights(broker: Broker, command: Rights, actor: str) -> Iterator[Event]:
         yield "topic.permission.deleted" if all_topics else "permission.deleted", {ACTOR: actor, **whose}
 
 
-def _right_gone(broker: Broker, change: Change, actor: str, ends: bool) -> Iterator[Event]:
+def _right_gone(broker: EventHost, change: Change, actor: str, ends: bool) -> Iterator[Event]:
     record: Any = change.record
     name = "permission.deleted" if isinstance(record, r.Permission) else "topic.permission.deleted"
     yield name, {ACTOR: actor, "vhost": record.vhost, "user": record.user}
@@ -110,7 +108,7 @@ def _arguments(record: r.Exchange | r.Queue | r.Binding) -> list[str]:
     return printed(decode_entries(record.arguments))
 
 
-def _exchange(broker: Broker, change: Change, actor: str, ends: bool) -> Iterator[Event]:
+def _exchange(broker: EventHost, change: Change, actor: str, ends: bool) -> Iterator[Event]:
     record: Any = change.record
     if isinstance(change, Deleted):
         if ends:
@@ -135,7 +133,7 @@ def _exchange(broker: Broker, change: Change, actor: str, ends: bool) -> Iterato
         )
 
 
-def _queue(broker: Broker, change: Change, actor: str, ends: bool) -> Iterator[Event]:
+def _queue(broker: EventHost, change: Change, actor: str, ends: bool) -> Iterator[Event]:
     record: Any = change.record
     if isinstance(change, Deleted):
         yield "queue.deleted", {ACTOR: actor, "name": record.name, "vhost": record.vhost}
@@ -155,14 +153,14 @@ def _queue(broker: Broker, change: Change, actor: str, ends: bool) -> Iterator[E
         )
 
 
-def _owner_pid(broker: Broker, record: r.Queue) -> str:
+def _owner_pid(broker: EventHost, record: r.Queue) -> str:
     vhost = broker.vhosts.get(record.vhost)
     queue = vhost.local_queue(record.name) if vhost is not None else None
     owner: Any = queue.owner if queue is not None else None
     return broker.pids.of_connection(owner) if owner is not None else ""
 
 
-def _binding(broker: Broker, change: Change, actor: str, ends: bool) -> Iterator[Event]:
+def _binding(broker: EventHost, change: Change, actor: str, ends: bool) -> Iterator[Event]:
     record: Any = change.record
     yield (
         "binding.deleted" if isinstance(change, Deleted) else "binding.created",
@@ -179,7 +177,7 @@ def _binding(broker: Broker, change: Change, actor: str, ends: bool) -> Iterator
     )
 
 
-def _user(broker: Broker, change: Change, actor: str, ends: bool) -> Iterator[Event]:
+def _user(broker: EventHost, change: Change, actor: str, ends: bool) -> Iterator[Event]:
     record: Any = change.record
     who = {ACTOR: actor, "name": record.name}
     if isinstance(change, Deleted):
@@ -202,7 +200,7 @@ def _user(broker: Broker, change: Change, actor: str, ends: bool) -> Iterator[Ev
         yield "user.limits.cleared", about
 
 
-def _vhost(broker: Broker, change: Change, actor: str, ends: bool) -> Iterator[Event]:
+def _vhost(broker: EventHost, change: Change, actor: str, ends: bool) -> Iterator[Event]:
     record: Any = change.record
     if isinstance(change, Deleted):
         yield "vhost.deleted", {ACTOR: actor, "name": record.name}
@@ -261,7 +259,7 @@ def _deleted(vhost: str, name: str, actor: str) -> Event:
     return parameter_cleared(vhost, DELETING, name, actor)
 
 
-_EVENTS: dict[type, Callable[[Broker, Change, str, bool], Iterator[Event]]] = {
+_EVENTS: dict[type, Callable[[EventHost, Change, str, bool], Iterator[Event]]] = {
     r.Vhost: _vhost,
     r.User: _user,
     r.Permission: _right_gone,

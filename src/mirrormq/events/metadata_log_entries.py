@@ -7,20 +7,17 @@ command logs everything else.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from mirrormq.events import journal_log
+from mirrormq.events.event_host import EventHost
 from mirrormq.events.log_buffer import CONNECTION, DEFAULT, MIRRORING, QUEUE
 from mirrormq.metadata import records
 from mirrormq.metadata.changes import Change, Deleted
 from mirrormq.metadata.commands import DeleteUser
 from mirrormq.metadata.store import WriteResult
 
-if TYPE_CHECKING:
-    from mirrormq.broker.broker import Broker
 
-
-def observe(broker: Broker, written: WriteResult) -> None:
+def observe(broker: EventHost, written: WriteResult) -> None:
     """Log the changes of a command on the node that wrote it."""
     if written.here:
         ends = isinstance(written.command, DeleteUser)
@@ -33,7 +30,7 @@ def observe(broker: Broker, written: WriteResult) -> None:
                 _parameter(broker, record)
 
 
-def _parameter(broker: Broker, record: records.Parameter) -> None:
+def _parameter(broker: EventHost, record: records.Parameter) -> None:
     """Warn that a parameter has no effect. It is stored for exports, but its author expects an effect."""
     what = f"Parameter '{record.name}' of component '{record.component}' in virtual host '{record.vhost}'"
     why = "shovels and federation are not supported"
@@ -70,7 +67,7 @@ def _removed(record: records.Record, with_its_user: bool) -> Iterator[tuple[str,
             yield DEFAULT, f"Successfully cleared permissions for '{record.user}' {place}"
 
 
-def follow(broker: Broker, change: Change) -> None:
+def follow(broker: EventHost, change: Change) -> None:
     """Log a change of a ring or a node."""
     record = change.record
     before = None if isinstance(change, Deleted) else change.before
@@ -81,7 +78,7 @@ def follow(broker: Broker, change: Change) -> None:
         _node(broker, record, before if isinstance(before, records.Node) else None)
 
 
-def _ring(broker: Broker, record: records.Queue, before: records.Queue) -> None:
+def _ring(broker: EventHost, record: records.Queue, before: records.Queue) -> None:
     me, view, old = broker.settings.name, record.ring, before.ring
     who = f"queue '{record.name}' in vhost '{record.vhost}'"
     facts = {"vhost": record.vhost, "queue": record.name, "epoch": view.epoch}
@@ -97,7 +94,9 @@ def _ring(broker: Broker, record: records.Queue, before: records.Queue) -> None:
         broker.events.promotions_incomplete += bool(lost)
 
 
-def _ring_changes(broker: Broker, record: records.Queue, before: records.Queue) -> Iterator[tuple[str, str]]:
+def _ring_changes(
+    broker: EventHost, record: records.Queue, before: records.Queue
+) -> Iterator[tuple[str, str]]:
     view, old = record.ring, before.ring
     pid = broker.pids.of_replica
     moved, here = view.master != old.master, pid(record, view.master)
@@ -118,7 +117,7 @@ def _ring_changes(broker: Broker, record: records.Queue, before: records.Queue) 
             yield "warning", f"the mirror on node {name} is no longer synchronised"
 
 
-def _node(broker: Broker, record: records.Node, before: records.Node | None) -> None:
+def _node(broker: EventHost, record: records.Node, before: records.Node | None) -> None:
     journal_log.follow_node(broker, record, before)
     if record.name == broker.settings.name:
         return

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mirrormq.events.connection_events import ACTOR
+from mirrormq.events.event_host import EventHost
 from mirrormq.events.event_values import Facts
 from mirrormq.metadata import records as r
 from mirrormq.metadata.changes import Change, Deleted
 from mirrormq.metadata.policy_matching import governs
-
-if TYPE_CHECKING:
-    from mirrormq.broker.broker import Broker
 
 Event = tuple[str, Facts]
 
@@ -20,7 +18,7 @@ OPERATOR_POLICY = "operator_policy"
 """Component under which operator policies are parameters."""
 
 
-def policy_events(broker: Broker, change: Change, actor: str, ends: bool) -> Iterator[Event]:
+def policy_events(broker: EventHost, change: Change, actor: str, ends: bool) -> Iterator[Event]:
     record: Any = change.record
     operator = isinstance(record, r.OperatorPolicy)
     whose = {ACTOR: actor, "vhost": record.vhost, "name": record.name}
@@ -48,7 +46,7 @@ def _of_queue(vhost: str, name: str, actor: str) -> Facts:
     return {ACTOR: actor, "type": "rabbit_classic_queue", "vhost": vhost, "name": name}
 
 
-def _governed(broker: Broker, change: Change) -> Iterator[str]:
+def _governed(broker: EventHost, change: Change) -> Iterator[str]:
     """Yield the queues whose policy this is, or was until now."""
     record: Any = change.record
     state = broker.metadata.state
@@ -64,7 +62,7 @@ def _governed(broker: Broker, change: Change) -> Iterator[str]:
             yield name
 
 
-def parameter_events(broker: Broker, change: Change, actor: str, ends: bool) -> Iterator[Event]:
+def parameter_events(broker: EventHost, change: Change, actor: str, ends: bool) -> Iterator[Event]:
     record: Any = change.record
     if isinstance(change, Deleted):
         yield parameter_cleared(record.vhost, record.component, record.name, actor)
@@ -72,7 +70,7 @@ def parameter_events(broker: Broker, change: Change, actor: str, ends: bool) -> 
         yield parameter_set(record.vhost, record.component, record.name, record.value, actor)
 
 
-def global_parameter_events(broker: Broker, change: Change, actor: str, ends: bool) -> Iterator[Event]:
+def global_parameter_events(broker: EventHost, change: Change, actor: str, ends: bool) -> Iterator[Event]:
     record: Any = change.record
     value: Facts = {} if isinstance(change, Deleted) else {"value": record.value}
     yield "parameter.set", {ACTOR: actor, **value, "name": record.name, "component": "global"}

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mirrormq.errors import AccessRefused, PreconditionFailed
+from mirrormq.leases.lease_host import LeaseHost, RequestChannel
 from mirrormq.metadata import commands, records
 from mirrormq.ranges import range_limits, range_protocol
 from mirrormq.ranges.range_request import Answered, RequestValues, reply
 from mirrormq.wire.fields import table_of
 
 if TYPE_CHECKING:
-    from mirrormq.broker.broker import Broker
-    from mirrormq.channels.channel import Channel
     from mirrormq.metadata.state import MetadataState
 
 SILENT = "silent"
@@ -32,10 +31,10 @@ _rows = msgspec.json.Decoder(list[dict[str, bool | int | float | str | None]])
 class JobReports:
     """Receiver of job reports on one node."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: LeaseHost) -> None:
         self._broker = broker
 
-    def reported(self, channel: Channel, values: RequestValues, answered: Answered) -> None:
+    def reported(self, channel: RequestChannel, values: RequestValues, answered: Answered) -> None:
         """Store the report of a client about a job."""
         job = self._read(channel, values)
         before = self._broker.metadata.state.jobs.get(job.key)
@@ -53,7 +52,7 @@ class JobReports:
 
         self._broker.write(commands.PutJob(job), job.user, lambda: metadata.wait_applied_on_all(known))
 
-    def _read(self, channel: Channel, values: RequestValues) -> records.Job:
+    def _read(self, channel: RequestChannel, values: RequestValues) -> records.Job:
         state = values.text("state")
         if state not in range_protocol.JOB_STATES:
             raise PreconditionFailed(

@@ -19,9 +19,10 @@ them. When every disk has removed them, the record forgets them too.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mirrormq.errors import NotFound, PreconditionFailed
+from mirrormq.leases.lease_host import LeaseHost, RequestChannel
 from mirrormq.leases.lease_owners import LeaseOwners, holds_nothing
 from mirrormq.leases.lease_rows import lease_entry, lease_row
 from mirrormq.leases.lease_take import LeaseTaking
@@ -42,10 +43,6 @@ from mirrormq.ranges.range_request import (
 )
 from mirrormq.sequences.spans import Span, below, count_of, digest, pack, unpack, without
 
-if TYPE_CHECKING:
-    from mirrormq.broker.broker import Broker
-    from mirrormq.channels.channel import Channel
-
 RECHECK_MS = 1_000
 """Milliseconds between two checks of a take in progress: its queue may have got another master."""
 
@@ -53,7 +50,7 @@ RECHECK_MS = 1_000
 class LeaseManager:
     """Leases of all queues whose master is this node."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: LeaseHost) -> None:
         self._broker = broker
         self._taking: dict[records.LeaseKey, LeaseTaking] = {}
         self._leasing: deque[LeaseTaking] = deque()
@@ -111,9 +108,9 @@ class LeaseManager:
             raise NotFound(f"no lease '{name}' of {where}", reason=error_reasons.NO_LEASE)
         return lease
 
-    def listed(self, channel: Channel) -> RangeReply:
+    def listed(self, channel: RequestChannel) -> RangeReply:
         """Return all leases of the client's vhost whose queues it may read."""
-        vhost, may = channel.vhost.name, channel.broker.permissions.check
+        vhost, may = channel.vhost.name, self._broker.permissions.check
         leases = [lease for lease in self._broker.metadata.state.leases.values() if not lease.ended]
         return self._list(
             [

@@ -10,18 +10,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
 
 from mirrormq.errors import NotFound, PreconditionFailed
+from mirrormq.leases.lease_host import LeaseHost
 from mirrormq.leases.range_sources import ColumnBuilder, RangeSource, read_slice, within
 from mirrormq.ranges import range_limits, range_protocol
 from mirrormq.ranges.error_reasons import TRY_AGAIN
 from mirrormq.ranges.range_protocol import RangePart
 from mirrormq.ranges.range_request import Answered, Refused, RequestValues, reply
 from mirrormq.sequences.spans import Span
-
-if TYPE_CHECKING:
-    from mirrormq.broker.broker import Broker
 
 
 class RangeRead:
@@ -70,7 +67,7 @@ class RangeRead:
 class RangeReads:
     """All range reads of a node, in turn."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: LeaseHost) -> None:
         self._broker = broker
         self._reads: dict[Hashable, deque[RangeRead]] = {}
         """Reads by reader; the first reader's turn is next."""

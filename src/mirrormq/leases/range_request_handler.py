@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from mirrormq.errors import AmqpError, NotFound, PreconditionFailed
 from mirrormq.leases.job_reports import JobReports
+from mirrormq.leases.lease_host import LeaseHost, RequestChannel, RequestConnection, RequestVhost
 from mirrormq.leases.lease_manager import LeaseManager
 from mirrormq.leases.range_reads import RangeReads
 from mirrormq.leases.range_sources import RangeSource, master_source, mirror_source
@@ -37,17 +38,16 @@ from mirrormq.wire.methods import encode_basic_publish
 from mirrormq.wire.properties import BasicProperties, decode_properties, encode_properties
 
 if TYPE_CHECKING:
-    from mirrormq.broker.broker import Broker
-    from mirrormq.broker.vhost import Vhost
-    from mirrormq.channels.channel import Channel
-    from mirrormq.connections.connection import Connection
     from mirrormq.queues.queue_interface import QueueInterface
 
 
 class PendingReply:
     """One request of one client, until its reply."""
 
-    def __init__(self, channel: Channel, reply_name: str, correlation_id: str | None) -> None:
+    def __init__(
+        self, broker: LeaseHost, channel: RequestChannel, reply_name: str, correlation_id: str | None
+    ) -> None:
+        self._broker = broker
         self._channel = channel
         self._name = reply_name
         self._correlation_id = correlation_id
@@ -69,24 +69,24 @@ class PendingReply:
         )
         frames = build_frames(channel.number, payload, body, channel.connection.frame_max)
         envelope = make_envelope(encode_basic_publish("", self._name), payload)
-        channel.broker.deliver_reply(self._name, envelope, [frames])
+        self._broker.deliver_reply(self._name, envelope, [frames])
 
 
 class RangeRequestHandler:
     """Handler of all requests on this node."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: LeaseHost) -> None:
         self._broker = broker
         self.reads = RangeReads(broker)
         self.leases = LeaseManager(broker)
         self.jobs = JobReports(broker)
         self.batches = SinkBatches(broker)
-        self._reading: dict[Connection, int] = {}
+        self._reading: dict[RequestConnection, int] = {}
         """Number of unanswered reads of each client."""
 
     # -- clients --------------------------------------------------------------------------------
 
-    def asked(self, channel: Channel, contents: list[bytes]) -> None:
+    def asked(self, channel: RequestChannel, contents: list[bytes]) -> None:
         """Process requests of a client of this node."""
         for content in contents:
             properties = decode_properties(properties_of(content), 0)
@@ -95,7 +95,7 @@ class RangeRequestHandler:
                 raise PreconditionFailed(
                     f"a request about ranges needs the reply_to '{range_protocol.REPLY_QUEUE}'"
                 )
-            pending = PendingReply(channel, name, properties.correlation_id)
+            pending = PendingReply(self._broker, channel, name, properties.correlation_id)
             headers = encode_table(properties.headers or {})
             range_request = RangeRequest(headers, body_of(content), channel.user.name)
             try:
@@ -103,7 +103,7 @@ class RangeRequestHandler:
             except AmqpError as error:
                 pending.refused(error)
 
-    def _dispatch(self, channel: Channel, range_request: RangeRequest, pending: PendingReply) -> None:
+    def _dispatch(self, channel: RequestChannel, range_request: RangeRequest, pending: PendingReply) -> None:
         values = range_request.values()
         ask = values.text("ask")
         if ask not in range_protocol.ASKS:
@@ -128,9 +128,9 @@ class RangeRequestHandler:
         else:
             queue.handle_range_request(range_request, pending.answered, pending.refused, channel.connection)
 
-    def _queues(self, channel: Channel) -> RangeReply:
+    def _queues(self, channel: RequestChannel) -> RangeReply:
         """Return the queues that the client may read, without exclusive ones."""
-        vhost, may = channel.vhost.name, channel.broker.permissions.check
+        vhost, may = channel.vhost.name, self._broker.permissions.check
         queues = self._broker.metadata.state.queues_of(vhost).values()
         names = [
             queue.name
@@ -141,7 +141,7 @@ class RangeRequestHandler:
 
     def _read(
         self,
-        channel: Channel,
+        channel: RequestChannel,
         queue: QueueInterface,
         range_request: RangeRequest,
         values: RequestValues,
@@ -171,14 +171,16 @@ class RangeRequestHandler:
         except AmqpError as error:
             refused(error)
 
-    def _read_is_over(self, connection: Connection) -> None:
+    def _read_is_over(self, connection: RequestConnection) -> None:
         left = self._reading.get(connection, 0) - 1
         if left > 0:
             self._reading[connection] = left
         else:
             self._reading.pop(connection, None)
 
-    def _mirror(self, vhost: Vhost, queue: QueueInterface, values: RequestValues) -> RangeSource | None:
+    def _mirror(
+        self, vhost: RequestVhost, queue: QueueInterface, values: RequestValues
+    ) -> RangeSource | None:
         """Return the complete copy of a queue on this node, if the node is a mirror and has the whole
         requested range."""
         record = vhost.find_queue(queue.name)
@@ -196,7 +198,7 @@ class RangeRequestHandler:
             return None
         return mirror_source(copy, self._broker.journal.queue(record.queue_id), complete)
 
-    def disconnected(self, connection: Connection) -> None:
+    def disconnected(self, connection: RequestConnection) -> None:
         """Discard the reads of a client that is gone."""
         self._reading.pop(connection, None)
         self.reads.forget(connection)

@@ -7,25 +7,22 @@ failover.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mirrormq.errors import AccessRefused, PreconditionFailed
+from mirrormq.leases.lease_host import LeaseHost, RequestChannel
 from mirrormq.metadata import commands, records
 from mirrormq.ranges import error_reasons, range_limits, range_protocol
 from mirrormq.ranges.range_request import Answered, Refused, RequestValues, reply
-
-if TYPE_CHECKING:
-    from mirrormq.broker.broker import Broker
-    from mirrormq.channels.channel import Channel
 
 
 class SinkBatches:
     """Announced batches on one node."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: LeaseHost) -> None:
         self._broker = broker
 
-    def begin(self, channel: Channel, values: RequestValues, answered: Answered, refused: Refused) -> None:
+    def begin(
+        self, channel: RequestChannel, values: RequestValues, answered: Answered, refused: Refused
+    ) -> None:
         """Record the batch in the metadata, then reply with the producer name for its messages."""
         begun = records.Producer(
             channel.vhost.name,

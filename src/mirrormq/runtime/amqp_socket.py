@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from mirrormq import limits
+from mirrormq.auth.client_peer import Peer, is_loopback
 from mirrormq.connections.connection import Connection
-from mirrormq.connections.peer import Peer, is_loopback
 from mirrormq.connections.proxy_protocol import Ends, Incomplete, ProxyHeaderInvalid, read_proxy_header
 from mirrormq.connections.states import ConnectionState
 from mirrormq.runtime.large_reads import READ_BYTES_PER_EFFORT, LargeReads

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from mirrormq.auth.client_peer import Peer
 from mirrormq.channels.channel import METHODS, Channel
-from mirrormq.connections.peer import Peer
 from mirrormq.errors import AmqpError, InternalError
 from mirrormq.metadata.records import User
 from mirrormq.queues.message import Message

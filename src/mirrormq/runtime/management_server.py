@@ -11,10 +11,10 @@ import contextlib
 import resource
 from typing import TYPE_CHECKING, Any
 
+from mirrormq.auth.client_peer import is_loopback
 from mirrormq.auth.sasl import PLAIN, Credentials
 from mirrormq.broker.logins import OVERLOADED, Login, authenticate
 from mirrormq.config.settings import Settings
-from mirrormq.connections.peer import is_loopback
 from mirrormq.control.commands import users
 from mirrormq.control.control_protocol import ControlError, Request
 from mirrormq.control.dispatch import answer

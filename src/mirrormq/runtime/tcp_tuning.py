@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import socket
 
-from mirrormq.connections.peer import is_loopback
+from mirrormq.auth.client_peer import is_loopback
 
 UNPACED = b"reno"
 

@@ -17,7 +17,7 @@ import ssl
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from mirrormq.connections.peer import NO_TLS, TlsFacts
+from mirrormq.auth.client_peer import NO_TLS, TlsFacts
 from mirrormq.runtime.tls import distinguished_name
 
 TLS_1_3 = re.compile(r"TLS_(?P<cipher>\w+)_SHA\d+")

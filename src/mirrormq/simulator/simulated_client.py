@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mirrormq.auth.client_peer import Peer
 from mirrormq.broker.broker import Broker
 from mirrormq.client.client_connection import ClientConnection, ClientState
 from mirrormq.client.client_events import Closed, CloseReason, Event
 from mirrormq.client.client_handshake import ClientOptions
 from mirrormq.connections.connection import Connection
-from mirrormq.connections.peer import Peer
 from mirrormq.ranges import range_protocol
 from mirrormq.wire.fields import Table
 from mirrormq.wire.properties import PERSISTENT, BasicProperties, encode_properties
