@@ -1,4 +1,4 @@
-"""The message path in process, without sockets and without fsync: CPU time per message of five workloads.
+"""The message path in process, without sockets and without fsync: CPU time per message of seven workloads.
 
     python -m benchmarks.core_path                    one measurement of each workload
     python -m benchmarks.core_path u t                only these
@@ -11,6 +11,8 @@
     l   like publishes: one routing key, equal properties, 100 octets
     t   one message per turn: publish, deliver and confirm, acknowledge; a read of its own for each
     k   unlike publishes with a new routing key for every message
+    mu  mirrored unlike: u on a queue with two mirrors; CPU time of all three nodes
+    mt  mirrored lone: t on the same queue (`benchmarks.mirrored_path`)
 
 All messages are persistent, the queue is durable, the publisher uses confirms. Publishes arrive in reads of
 at most 64 KiB, as uvloop hands them over, and a turn ends after each read. The journal is written once a
@@ -28,6 +30,7 @@ import cProfile
 import gc
 import os
 import pstats
+import shutil
 import sys
 import tempfile
 import time
@@ -42,11 +45,14 @@ from mirrormq.wire.content import build_frames, method_frame
 from mirrormq.wire.fields import Field
 from mirrormq.wire.properties import BasicProperties, encode_properties
 
-WORKLOADS = {"u": 10_000, "c": 10_000, "l": 10_000, "t": 2_000, "k": 10_000}
+WORKLOADS = {"u": 10_000, "c": 10_000, "l": 10_000, "t": 2_000, "k": 10_000, "mu": 5_000, "mt": 1_000}
 """Messages of one measurement."""
 
 READ_BYTES = 64 * 1024
 """Bytes that uvloop reads at once."""
+
+MIRRORED = "m"
+"""First letter of workloads on a mirrored queue."""
 
 PREFETCH = 200
 QUEUE = "core"
@@ -58,8 +64,20 @@ class Path:
     """A broker with a publisher that uses confirms, a consumer's connection, and one durable queue."""
 
     def __init__(self, directory: str) -> None:
-        self.broker: Broker = make_broker(directory)
+        self.broker = self.make_broker(directory)
         self.publisher, self.consumer = connect(self.broker), connect(self.broker)
+        self.declare()
+        self._published = 0
+        self._steps: list[tuple[Connection, bytes]] = []
+        self._awaited = ("", 0)
+        self._first_tag = 0
+
+    def make_broker(self, directory: str) -> Broker:
+        """Return the broker that the clients are connected to."""
+        return make_broker(directory)
+
+    def declare(self) -> None:
+        """Declare and bind the queue, and turn confirms on."""
         for payload in (
             methods.encode_queue_declare(QUEUE, durable=True),
             methods.encode_queue_bind(QUEUE, "amq.topic", PATTERN),
@@ -67,10 +85,6 @@ class Path:
         ):
             self.publisher.receive(method_frame(1, payload))
             self.end_turn()
-        self._published = 0
-        self._steps: list[tuple[Connection, bytes]] = []
-        self._awaited = ("", 0)
-        self._first_tag = 0
 
     def end_turn(self) -> None:
         """Deliver, write the journal, confirm, and hand the output to nobody."""
@@ -170,11 +184,6 @@ class Path:
         else:
             assert queue.backing.ready_count == count
 
-    def measure(self, workload: str, count: int) -> float:
-        """CPU microseconds per message."""
-        self.prepare(workload, count)
-        return self.run() / count * 1e6
-
 
 def publish(exchange: str, key: str, properties: BasicProperties, body: bytes) -> bytes:
     """One publish as frames of channel 1."""
@@ -205,43 +214,66 @@ def without_sync(fd: object) -> None:
     """Stand in for fdatasync."""
 
 
-def make_path() -> Path:
-    """A path whose journal lies in memory if the machine has a directory for that."""
-    os.fdatasync = without_sync
-    gc.set_threshold(limits.COLLECTOR_THRESHOLD, 20, 100)
-    memory = "/dev/shm"
-    directory = tempfile.mkdtemp(prefix="core-", dir=memory if os.path.isdir(memory) else None)
-    return Path(directory)
+class Paths:
+    """Path on one node and mirrored path, made when a workload needs them."""
+
+    def __init__(self) -> None:
+        os.fdatasync = without_sync
+        gc.set_threshold(limits.COLLECTOR_THRESHOLD, 20, 100)
+        memory = "/dev/shm"
+        self._directory = tempfile.mkdtemp(prefix="core-", dir=memory if os.path.isdir(memory) else None)
+        """Directory of the journals, in memory if the machine has a directory for that."""
+        self._made: dict[bool, Path] = {}
+
+    def path(self, workload: str) -> Path:
+        """The path of a workload."""
+        mirrored = workload.startswith(MIRRORED)
+        if mirrored not in self._made:
+            directory = os.path.join(self._directory, "mirrored" if mirrored else "single")
+            os.mkdir(directory)
+            self._made[mirrored] = mirrored_path(directory) if mirrored else Path(directory)
+        return self._made[mirrored]
+
+    def prepare(self, workload: str, count: int) -> Path:
+        """Make everything that the clients of a workload will send; not measured."""
+        path = self.path(workload)
+        path.prepare(workload.removeprefix(MIRRORED), count)
+        return path
+
+    def measure(self, workload: str, count: int) -> float:
+        """CPU microseconds per message."""
+        return self.prepare(workload, count).run() / count * 1e6
+
+    def clean(self) -> None:
+        """Remove the journals."""
+        shutil.rmtree(self._directory)
 
 
-def clean(path: Path) -> None:
-    """Remove the journal."""
-    directory = path.broker.journal.segments.path(0).rpartition("/")[0]
-    for root, directories, names in os.walk(directory, topdown=False):
-        for name in names:
-            os.unlink(os.path.join(root, name))
-        for name in directories:
-            os.rmdir(os.path.join(root, name))
-    os.rmdir(directory)
+def mirrored_path(directory: str) -> Path:
+    """A path over three nodes."""
+    from benchmarks.mirrored_path import MirroredPath
+
+    return MirroredPath(directory)
 
 
-def serve(path: Path) -> None:
+def serve(paths: Paths) -> None:
     """Measure on demand for `core_rounds`: a line "workload count" prepares, "run" gives CPU seconds."""
+    path: Path | None = None
     for line in sys.stdin:
         if line == "run\n":
+            assert path is not None
             print(path.run(), flush=True)
             continue
         workload, count = line.split()
-        path.prepare(workload, int(count))
+        path = paths.prepare(workload, int(count))
         print("prepared", flush=True)
 
 
-def show_profile(path: Path, workload: str, count: int) -> None:
+def show_profile(paths: Paths, workload: str, count: int) -> None:
     """Print the functions that cost most of a workload."""
-    path.measure(workload, count)
-    path.prepare(workload, count)
+    paths.measure(workload, count)
     profile = cProfile.Profile()
-    profile.runcall(path.run)
+    profile.runcall(paths.prepare(workload, count).run)
     pstats.Stats(profile).sort_stats("tottime").print_stats(45)
 
 
@@ -250,7 +282,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("workloads", nargs="*", help="u, c, l, t, k; all if none is named")
+    parser.add_argument("workloads", nargs="*", help="u, c, l, t, k, mu, mt; all if none is named")
     parser.add_argument("--base", metavar="DIRECTORY", help="checkout of the revision to compare with")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--scale", type=float, default=1.0, help="share of the usual number of messages")
@@ -267,18 +299,18 @@ def main() -> None:
 
         core_rounds.run(counts, options.base, options.rounds, instructions=options.instructions)
         return
-    path = make_path()
+    paths = Paths()
     try:
         if options.serve:
-            serve(path)
+            serve(paths)
         for workload, count in {} if options.serve else counts.items():
             if options.profile:
-                show_profile(path, workload, count)
+                show_profile(paths, workload, count)
             else:
-                path.measure(workload, count)
-                print(f"{workload}  {path.measure(workload, count):6.2f} µs of CPU per message")
+                paths.measure(workload, count)
+                print(f"{workload:2}  {paths.measure(workload, count):6.2f} µs of CPU per message")
     finally:
-        clean(path)
+        paths.clean()
 
 
 if __name__ == "__main__":
