@@ -10,8 +10,11 @@ from mirrormq.broker.replica_manager import TICK_MS
 from mirrormq.metadata import commands as c
 from mirrormq.queues.queue import Queue
 from mirrormq.replication import lag
-from mirrormq.replication.ring_messages import SyncBatch
+from mirrormq.replication.ring_messages import OperationBatch, SyncBatch
+from mirrormq.replication.ring_operations import AppendOperation, decode
 from mirrormq.wire import methods
+from mirrormq.wire.content import build_frames, method_frame
+from mirrormq.wire.properties import BasicProperties, encode_properties
 from tests.harness import deliveries
 from tests.mirrored.cluster import Cluster, MirroredClient, bodies
 
@@ -56,6 +59,37 @@ def test_a_live_queue_becomes_mirrored_with_all_it_has(durable: bool, persistent
     other = cluster.connect("b")
     cluster.kill("a")
     assert other.drain("q") == bodies(30, 5)
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_publishes_of_one_read_are_one_operation_and_keep_their_keys(persistent: bool) -> None:
+    cluster, client = alone()
+    cluster.mirror_all()
+    client.send(methods.encode_queue_bind("q", "amq.topic", "#"))
+    client.read()
+    cluster.listening = True
+    keys = ["one", "two", "two", "three"]
+    mode = encode_properties(BasicProperties(delivery_mode=2 if persistent else None))
+    publishes = [
+        method_frame(1, methods.encode_basic_publish("amq.topic", key)) + build_frames(1, mode, b"body", 0)
+        for key in keys
+    ]
+    client.connection.receive(b"".join(publishes))
+    client.read()
+    assert client.confirmed == {1, 2, 3, 4}
+    sent = [
+        decode(data)
+        for _, _, one in cluster.sent
+        if isinstance(one, OperationBatch)
+        for data in one.operations
+    ]
+    appends = [operation for operation in sent if isinstance(operation, AppendOperation)]
+    assert [len(append.contents) for append in appends] == [4, 4], "one from a to b, one from b to c"
+    cluster.check_equal("q")
+    other = cluster.connect("c")
+    cluster.kill("a")
+    received = [other.get("q", no_ack=True) for _ in keys]
+    assert [one.method.routing_key for one in received if one is not None] == keys
 
 
 def test_what_consumers_on_other_nodes_hold_is_mirrored_too() -> None:

@@ -337,8 +337,8 @@ def unsettled_batches(
 
 def _messages(append: AppendOperation) -> list[Message]:
     messages = [
-        Message(make_envelope(append.publish, properties_of(frames)), frames, append.expires_at)
-        for frames in append.contents
+        Message(make_envelope(publish, properties_of(frames)), frames, append.expires_at)
+        for publish, frames in zip(append.payloads(), append.contents, strict=True)
     ]
     if append.producer_ids:
         for message in messages:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 """Version of the link protocol. Grows when two nodes of different versions could misunderstand each other."""
 
 NONCE_BYTES = 32

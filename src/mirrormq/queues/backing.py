@@ -199,9 +199,10 @@ class QueueStore(Protocol):
         """Write one durable message with a sequence above all earlier ones; sets `position`."""
 
     def append_contents(
-        self, first: int, publish: bytes, contents: Sequence[bytes], expires_at: int, *, durable: bool
-    ) -> None:
-        """Write messages that share a publish payload, with sequences `first`, `first + 1` …"""
+        self, first: int, publishes: Sequence[bytes], contents: Sequence[bytes], expires_at: int, *,
+        durable: bool,
+    ) -> None:  # fmt: skip
+        """Write messages, given as publish payloads and contents, with sequences `first`, `first + 1` …"""
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
         """Remove messages that have a position."""

@@ -34,7 +34,7 @@ from mirrormq.sequences.sequence_set import SequenceSet
 from mirrormq.sequences.spans import Span
 
 Head = tuple[bytes, int]
-"""Publish payload and expiry time that the messages of one append share."""
+"""Publish payload and expiry time of a message."""
 
 
 class MirrorCopy:
@@ -47,7 +47,7 @@ class MirrorCopy:
         self._budget = budget
         self._durable = durable
         self._memory: dict[int, tuple[Head, bytes]] = {}
-        """Messages that are not in the store: shared head and content frames, by sequence."""
+        """Messages that are not in the store: head and content frames, by sequence."""
         self._memory_bytes = 0
         self.lazy = False
         """Lazy mode: keep as little as possible in memory."""
@@ -70,7 +70,7 @@ class MirrorCopy:
         self._removed_meanwhile: SequenceSet | None = None
         for message in in_memory:
             head = (message.envelope.publish, message.expires_at)
-            self._remember(message.sequence, head, [message.frames])
+            self._remember(message.sequence, [head], [message.frames])
 
     # -- operations of the master ---------------------------------------------------------------
 
@@ -104,9 +104,13 @@ class MirrorCopy:
         if append.producer:
             if self._doubtful:
                 self._replace_doubtful(append)
-            last = {append.producer: append.first_number + size - 1, **append.producer_ids}
-            _raise(self.producers, last)
-            _raise(self._brought, last)
+            last_number = append.first_number + size - 1
+            for highest in (self.producers, self._brought):
+                if last_number > highest.get(append.producer, 0):
+                    highest[append.producer] = last_number
+            if append.producer_ids:
+                _raise(self.producers, append.producer_ids)
+                _raise(self._brought, append.producer_ids)
 
     def _keep(self, append: AppendOperation) -> None:
         self.known_up_to = max(self.known_up_to, append.first_sequence + len(append.contents) - 1)
@@ -114,14 +118,15 @@ class MirrorCopy:
             if append.producer_ids:
                 self._store.record_producer_id(append.producer_ids, self.known_up_to + 1)
             self._store.append_contents(
-                append.first_sequence, append.publish, append.contents, append.expires_at, durable=True
+                append.first_sequence, append.payloads(), append.contents, append.expires_at, durable=True
             )
         else:
-            self._remember(append.first_sequence, (append.publish, append.expires_at), append.contents)
+            heads = list(zip(append.payloads(), repeat(append.expires_at)))
+            self._remember(append.first_sequence, heads, append.contents)
 
-    def _remember(self, first: int, head: Head, contents: Sequence[bytes]) -> None:
+    def _remember(self, first: int, heads: Sequence[Head], contents: Sequence[bytes]) -> None:
         """Keep messages in memory, or write all of them out if they are too many."""
-        self._memory.update(zip(count(first), zip(repeat(head), contents), strict=False))
+        self._memory.update(zip(count(first), zip(heads, contents, strict=True), strict=False))
         size_bytes = sum(map(len, contents))
         self._memory_bytes += size_bytes
         self._budget.used_bytes += size_bytes + len(contents) * limits.MESSAGE_OVERHEAD_BYTES
@@ -133,15 +138,16 @@ class MirrorCopy:
             self.page_out()
 
     def page_out(self) -> None:
-        """Write out messages in memory, in runs that share their head."""
+        """Write out messages in memory, in runs with the same lifetime."""
         memory = sorted(self._memory.items())
         self.forget_memory()
         start = 0
         for end in range(1, len(memory) + 1):
             if end == len(memory) or not _follows(memory[end - 1], memory[end]):
-                first, (head, _) = memory[start]
+                first, ((_, expires_at), _) = memory[start]
+                publishes = [publish for _, ((publish, _), _) in memory[start:end]]
                 contents = [frames for _, (_, frames) in memory[start:end]]
-                self._store.append_contents(first, head[0], contents, head[1], durable=False)
+                self._store.append_contents(first, publishes, contents, expires_at, durable=False)
                 start = end
 
     def forget_memory(self) -> None:
@@ -281,11 +287,12 @@ class MirrorCopy:
             if len(wanted) == len(append.contents):
                 self._keep(append)
             else:
+                payloads = append.payloads()
                 for offset in wanted:
-                    contents = [append.contents[offset]]
+                    publishes, contents = [payloads[offset]], [append.contents[offset]]
                     self._keep(
                         AppendOperation(
-                            first + offset, append.publish, append.persistent, append.expires_at, contents
+                            first + offset, publishes, append.persistent, append.expires_at, contents
                         )
                     )
         self.deliver(self.delivered_up_to)  # a store that had no messages took no marks either
@@ -323,4 +330,4 @@ def _raise(highest: dict[str, int], numbers: Mapping[str, int]) -> None:
 
 def _follows(one: tuple[int, tuple[Head, bytes]], other: tuple[int, tuple[Head, bytes]]) -> bool:
     """Return whether two messages can be written in one run."""
-    return other[0] == one[0] + 1 and other[1][0] == one[1][0]
+    return other[0] == one[0] + 1 and other[1][0][1] == one[1][0][1]

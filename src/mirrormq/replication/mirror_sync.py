@@ -211,15 +211,16 @@ class MirrorSynchroniser:
 
 
 def runs(messages: list[Message]) -> list[AppendOperation]:
-    """Group ascending messages into append operations: neighbours that share a head."""
+    """Group ascending messages into append operations: neighbours with the same lifetime."""
     found: list[AppendOperation] = []
-    last: tuple[int, bytes, bool, int] | None = None
+    last: tuple[int, bool, int] | None = None
     for message in messages:
         envelope = message.envelope
-        shared = (message.sequence - 1, envelope.publish, envelope.persistent, message.expires_at)
+        shared = (message.sequence - 1, envelope.persistent, message.expires_at)
         if shared == last:
+            found[-1].publishes.append(envelope.publish)
             found[-1].contents.append(message.frames)
         else:
-            found.append(AppendOperation(message.sequence, *shared[1:], [message.frames]))
+            found.append(AppendOperation(message.sequence, [envelope.publish], *shared[1:], [message.frames]))
         last = (message.sequence, *shared[1:])
     return found

@@ -100,16 +100,19 @@ class ReplicatingBackingQueue:
         self.publish_from(messages, "", 0)
 
     def publish_from(self, messages: Sequence[Message], producer: str, first_number: int) -> None:
-        """Append messages that `producer` numbered; messages with the same publish payload share an
-        operation."""
+        """Append messages that `producer` numbered; neighbours with the same lifetime share an operation."""
         self.inner.publish(messages)
         start, first = 0, messages[0]
-        for at, message in enumerate(messages):
-            if message.envelope is not first.envelope and not _alike(message, first):
-                self._replicate_append(messages[start:at], producer, first_number + start)
-                start, first = at, message
+        if len(messages) > 1:
+            persistent, expires_at = first.envelope.persistent, first.expires_at
+            for at, message in enumerate(messages):
+                if message.expires_at != expires_at or message.envelope.persistent is not persistent:
+                    self._replicate_append(messages[start:at], producer, first_number + start)
+                    start = at
+                    persistent, expires_at = message.envelope.persistent, message.expires_at
         self._replicate_append(messages[start:] if start else messages, producer, first_number + start)
-        self.mark_dirty()
+        if not self.urgent:
+            self.mark_dirty()
 
     def mark_dirty(self, *, urgent: bool = True) -> None:
         """Schedule a flush of the ring; in this turn if `urgent`."""
@@ -125,13 +128,19 @@ class ReplicatingBackingQueue:
 
     def _replicate_append(self, messages: Sequence[Message], producer: str, first_number: int) -> None:
         first = messages[0]
+        envelope = first.envelope
+        publishes = [envelope.publish]
+        if len(messages) > 1:
+            publishes = [message.envelope.publish for message in messages]
+            if publishes.count(envelope.publish) == len(publishes):
+                del publishes[1:]
         unstored = [message for message in messages if not message.position]
         if unstored:
             self._unstored.update((message.sequence, message) for message in unstored)
         append = AppendOperation(
-            first.sequence, first.envelope.publish, first.envelope.persistent, first.expires_at,
+            first.sequence, publishes, envelope.persistent, first.expires_at,
             [message.frames for message in messages], producer, first_number,
-            {} if first.envelope.producer_ids is None else highest_of(messages),
+            {} if envelope.producer_ids is None else highest_of(messages),
         )  # fmt: skip
         self.last_number = self._append(encode(append))
 
@@ -384,12 +393,3 @@ class ReplicatingBackingQueue:
         by_number = {message.sequence: message for message in found}
         loaded = [by_number.get(number) or unstored.get(number) for number in sequences]
         return [message for message in loaded if message is not None and message.frames]
-
-
-def _alike(one: Message, other: Message) -> bool:
-    """Return whether two messages can share an append operation."""
-    return (
-        one.envelope.publish == other.envelope.publish
-        and one.envelope.persistent == other.envelope.persistent
-        and one.expires_at == other.expires_at
-    )

@@ -15,10 +15,11 @@ from mirrormq.sequences.spans import Span
 
 
 class AppendOperation(msgspec.Struct, frozen=True, array_like=True, tag="a"):
-    """Append of messages that share a publish payload, numbered from `first_sequence` on."""
+    """Append of messages that were published together, numbered from `first_sequence` on."""
 
     first_sequence: int
-    publish: bytes
+    publishes: list[bytes]
+    """Publish payload of each message; a single one if all messages share it."""
     persistent: bool
     expires_at: int
     """Expiry time of all these messages in milliseconds since the Unix epoch; 0: never."""
@@ -29,6 +30,11 @@ class AppendOperation(msgspec.Struct, frozen=True, array_like=True, tag="a"):
     first_number: int = 0
     producer_ids: dict[str, int] = {}
     """Highest publish id of each producer in these messages (`queues.publish_ids`)."""
+
+    def payloads(self) -> list[bytes]:
+        """Return the publish payload of each message."""
+        missing = len(self.contents) - len(self.publishes)
+        return self.publishes * len(self.contents) if missing else self.publishes
 
 
 class RemoveOperation(msgspec.Struct, frozen=True, array_like=True, tag="r"):

@@ -191,25 +191,26 @@ class JournalWriter:
         self,
         queue_id: int,
         first: int,
-        publish: bytes,
+        publishes: Sequence[bytes],
         contents: Sequence[bytes],
         expires_at: int,
         flags: int,
         ingested_ms: int,
     ) -> tuple[list[int], list[int]]:
-        """Buffer messages that share a publish payload and have consecutive sequences. Return positions
-        and body sizes. Used by callers that have contents without message objects."""
+        """Buffer messages with consecutive sequences. Return positions and body sizes. Used by callers
+        that have publish payloads and contents without message objects."""
         ingested_ms = ingested_ms or self.clock.now_ms
         positions: list[int] = []
         sizes: list[int] = []
-        least = journal_records.MESSAGE_HEAD.size + len(publish) + journal_records.PREFIX_BYTES
-        while len(positions) < len(contents):
+        head_bytes = journal_records.MESSAGE_HEAD.size + journal_records.PREFIX_BYTES
+        total = len(contents)
+        while len(positions) < total:
             done = len(positions)
-            tail = self._tail_for(least + len(contents[done]))
-            rest = contents[done:] if done else contents
+            tail = self._tail_for(head_bytes + len(publishes[0]) + len(contents[0]))
             self._append_contents(
-                tail, queue_id, first + done, publish, rest, expires_at, ingested_ms, flags, positions, sizes
-            )
+                tail, queue_id, first + done, publishes, contents, expires_at, ingested_ms, flags, positions,
+                sizes,
+            )  # fmt: skip
             count = len(positions) - done
             tail.total += count
             self.messages_written += count
@@ -217,23 +218,26 @@ class JournalWriter:
             if flags & journal_records.DURABLE:
                 widen(tail.stored, queue_id, first + done, first + done + count - 1)
                 self.needs_sync = True
+            if len(positions) < total:
+                publishes, contents = publishes[count:], contents[count:]
         if self._end - self._written > BUFFER_BYTES:
             self.drain()
         return positions, sizes
 
     def _append_contents(
-        self, tail: Segment, queue_id: int, sequence: int, publish: bytes, contents: Sequence[bytes],
-        expires_at: int, ingested_ms: int, flags: int, positions: list[int], sizes: list[int],
+        self, tail: Segment, queue_id: int, sequence: int, publishes: Sequence[bytes],
+        contents: Sequence[bytes], expires_at: int, ingested_ms: int, flags: int, positions: list[int],
+        sizes: list[int],
     ) -> None:  # fmt: skip
         """Append as many contents as the tail has room for, the first in any case (hot loop)."""
         parts, base, end, salt, checksum = self._parts, tail.base, self._end, tail.salt, tail.checksum
         limit = self.segment_bytes
         pack_head, pack_prefix = journal_records.MESSAGE_HEAD.pack, journal_records.PREFIX.pack
-        prefix_bytes, publish_length = journal_records.PREFIX_BYTES, len(publish)
+        prefix_bytes = journal_records.PREFIX_BYTES
         body_size, body_size_at = journal_records.BODY_SIZE.unpack_from, journal_records.BODY_SIZE_AT
-        for frames in contents:
+        for publish, frames in zip(publishes, contents, strict=True):
             body = (
-                pack_head(0xE7, flags, 0, publish_length, queue_id, sequence, ingested_ms, expires_at)
+                pack_head(0xE7, flags, 0, len(publish), queue_id, sequence, ingested_ms, expires_at)
                 + publish
                 + frames
             )

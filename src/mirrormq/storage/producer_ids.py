@@ -146,7 +146,7 @@ class ProducerIds:
             build_frames(1, _PROPERTIES, msgspec.msgpack.encode(entry), 0) for entry in entries.values()
         ]
         first = store.next_sequence
-        store.append_contents(first, _PUBLISH, contents, 0, durable=True)
+        store.append_contents(first, [_PUBLISH] * len(contents), contents, 0, durable=True)
         replaced = [place for key in entries if (place := self._places.get(key))]
         self._places.update(zip(entries, range(first, first + len(entries)), strict=True))
         store.forget(replaced)

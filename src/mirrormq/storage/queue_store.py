@@ -120,16 +120,16 @@ class JournalQueue:
             self.next_segment = position >> 32
 
     def append_contents(
-        self, first: int, publish: bytes, contents: Sequence[bytes], expires_at: int, *, durable: bool,
-        ingested_ms: int = 0,
+        self, first: int, publishes: Sequence[bytes], contents: Sequence[bytes], expires_at: int, *,
+        durable: bool, ingested_ms: int = 0,
     ) -> None:  # fmt: skip
-        """Write messages that share a publish payload, with sequences `first`, `first + 1` … Their
-        ingestion time is now unless `ingested_ms` gives it."""
+        """Write messages, given as publish payloads and contents, with sequences `first`, `first + 1` …
+        Their ingestion time is now unless `ingested_ms` gives it."""
         self.check()
         flags = journal_records.DURABLE if durable else 0
         writer = self._journal.writer
         positions, sizes = writer.append_contents(
-            self.queue_id, first, publish, contents, expires_at, flags, ingested_ms
+            self.queue_id, first, publishes, contents, expires_at, flags, ingested_ms
         )
         self.point(list(range(first, first + len(positions))), positions, sizes, durable)
 
