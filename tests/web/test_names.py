@@ -38,7 +38,7 @@ def test_names_are_text_wherever_they_stand(open_page: Opener, client: Client) -
     for where in ("queues", "exchanges", "admin/vhosts", "admin/users", "admin/policies"):
         watched.go(where)
         for name in (RUDE, RUDER):
-            expect(page.get_by_text(name, exact=True).first).to_be_visible()
+            expect(page.locator("main").get_by_text(name, exact=True).first).to_be_visible()
     for name in (RUDE, RUDER):
         watched.go(f"queues/%2F/{part(name)}")
         expect(page.get_by_role("heading", level=1)).to_contain_text(name)

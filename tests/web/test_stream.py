@@ -79,7 +79,7 @@ def test_history_comes_first_then_a_frame_a_second(node: MirrorMQ) -> None:
         assert stream.answer.headers["content-type"].startswith("text/event-stream")
         assert stream.answer.headers["cache-control"] == "no-store"
         name, lines = stream.event() or ("", [])
-        assert name == "history" and lines and len(lines[0]) == 8
+        assert name == "history" and lines and len(lines[0]) == 13
         frames = stream.frames()
         times = [next(frames)["at_ms"] for _ in range(4)]
         assert 500 < (times[-1] - times[0]) / 3 < 5000, "the machine may be busy"

@@ -52,7 +52,10 @@ HEADERS = {
     "x-content-type-options": "nosniff",
 }
 WATCHER = User("", tags=[access.MONITORING])
-CHARTED = ("publish", "deliver_get", "ack", "redeliver")
+CHARTED = (
+    "publish", "confirm", "deliver_get", "ack", "redeliver",
+    "return_unroutable", "drop_unroutable", "disk_writes", "disk_reads",
+)  # fmt: skip
 """Rates in a line of history."""
 HEAD = b'{"at_ms":%d,"definitions":%d,"pipeline":%d,'
 TOTALS = ("message_stats", "queue_totals", "object_totals", "rates_mode")

@@ -29,13 +29,14 @@ class SampleStep(NamedTuple):
 
 
 BASIC = (SampleStep(5, 121), SampleStep(60, 61))
-"""Ten minutes and an hour: RabbitMQ's retention for queues, exchanges, channels and connections."""
+"""Ten minutes and an hour: RabbitMQ's retention for channels and connections."""
 
 DETAILED = BASIC[:1]
 """Ten minutes: RabbitMQ's retention for traffic between a channel and a queue or exchange."""
 
 GLOBAL = (*BASIC, SampleStep(600, 49), SampleStep(1800, 49))
-"""Ten minutes, an hour, eight hours and a day: RabbitMQ's retention for vhosts and nodes."""
+"""Ten minutes, an hour, eight hours and a day: RabbitMQ's retention for vhosts and nodes, here for queues and
+exchanges too."""
 
 
 class SampleRange(NamedTuple):

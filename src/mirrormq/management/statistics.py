@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mirrormq.management import counter_kinds
 from mirrormq.management.counter_kinds import CounterKind
 from mirrormq.management.detailed_statistics import DetailedStatistics
-from mirrormq.management.sample_history import ENTRIES_MAX, GLOBAL, Numbers, SampleRange, SampleTrack, total
+from mirrormq.management.sample_history import (
+    BASIC,
+    ENTRIES_MAX,
+    GLOBAL,
+    Numbers,
+    SampleRange,
+    SampleStep,
+    SampleTrack,
+    total,
+)
 from mirrormq.management.sample_ranges import NONE, SampleRanges
 from mirrormq.management.stats_json import TrackedCounter, data, lengths, message_stats, with_details
 from mirrormq.metadata import records
@@ -101,9 +110,9 @@ class Statistics:
         broker, vhosts = self._broker, list(self._broker.vhosts.values())
         tracks: dict[Any, SampleTrack] = {}
         queues = [queue for vhost in vhosts for queue in vhost.local_queues()]
-        await self._take(tracks, queues, counter_kinds.of_queue)
+        await self._take(tracks, queues, counter_kinds.of_queue, GLOBAL)
         exchanges = [exchange for vhost in vhosts for exchange in vhost.router.exchanges.values()]
-        await self._take(tracks, exchanges, counter_kinds.of_exchange)
+        await self._take(tracks, exchanges, counter_kinds.of_exchange, GLOBAL)
         connections = list(broker.connections)
         await self._take(tracks, connections, lambda connection: counter_kinds.of_traffic(connection.traffic))
         channels = [channel for connection in connections for channel in connection.channels.values()]
@@ -129,13 +138,17 @@ class Statistics:
         self.sampled_at_s = now_s
 
     async def _take(
-        self, tracks: dict[Any, SampleTrack], things: Sequence[Thing], numbers: Callable[[Thing], Numbers]
+        self,
+        tracks: dict[Any, SampleTrack],
+        things: Sequence[Thing],
+        numbers: Callable[[Thing], Numbers],
+        steps: tuple[SampleStep, ...] = BASIC,
     ) -> None:
         for start in range(0, len(things), SLICE_OBJECTS):
             now_s, wall_s = time.monotonic(), time.time()
             for thing in things[start : start + SLICE_OBJECTS]:
                 found = numbers(thing)
-                track = tracks[thing] = self._tracks.get(thing) or SampleTrack(len(found))
+                track = tracks[thing] = self._tracks.get(thing) or SampleTrack(len(found), steps)
                 track.take(now_s, wall_s, found, self._crowded)
             await asyncio.sleep(0)
 

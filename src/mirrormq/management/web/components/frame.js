@@ -1,14 +1,16 @@
 // Frame of every page: logo, navigation, user, breadcrumbs and the state of the live stream.
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
-import { live } from "../lib/live.js";
+import { live, pause, resume } from "../lib/live.js";
 import { choose, LANGUAGES, preferences, THEMES } from "../lib/preferences.js";
 import { route, to } from "../lib/router.js";
 import { end, isMonitor, isPolicymaker } from "../lib/session.js";
 import { useStore } from "../lib/store.js";
 import { Dialog } from "./dialog.js";
 import { Icon, Logo } from "./icons.js";
+import { OtherNodes, useNodeLinks } from "./node_links.js";
 import { Notices } from "./notices.js";
+import { VhostFilter } from "./vhosts.js";
 
 const PLACES = ["overview", "connections", "channels", "exchanges", "queues", "cluster", "timeline", "admin", "pipeline"];
 const THEME_ICONS = { auto: "auto", light: "sun", dark: "moon" };
@@ -31,19 +33,23 @@ export function Choices() {
 
 function LiveSign() {
   const status = useStore(live, (value) => value.status);
-  return html`<span class=${`live ${status}`} role="status"><span class="live-dot" aria-hidden="true"></span><span class="live-text">${t(`live.${status}`)}</span></span>`;
+  const paused = status === "paused";
+  return html`<span class=${`live ${status}`} role="status"><span class="live-dot" aria-hidden="true"></span><span class="live-text">${t(`live.${status}`)}</span></span>
+    <button type="button" class="icon-button" title=${t(paused ? "live.resume" : "live.pause")} aria-label=${t(paused ? "live.resume" : "live.pause")} onClick=${paused ? resume : pause}><${Icon} name=${paused ? "resume" : "pause"} /></button>`;
 }
 
 function Places({ user, onGo }) {
-  const here = useStore(route, (value) => value.page);
+  const page = useStore(route, (value) => value.page);
+  const here = page === "nodes" ? "cluster" : page;
   return html`<ul>${PLACES.filter((place) => mayVisit(place, user)).map((place) => html`<li key=${place}><a href=${to(place)} onClick=${onGo}
     aria-current=${place === here ? "page" : undefined}><${Icon} name=${place} />${t(`place.${place}`)}</a></li>`)}</ul>`;
 }
 
 export function Frame({ user, title, children }) {
   const [unfolded, setUnfolded] = useState(false);
-  const hash = useStore(route, (value) => value.hash);
+  const place = useStore(route, (value) => JSON.stringify([value.page, value.parts]));
   const status = useStore(live, (value) => value.status);
+  useNodeLinks(user);
   const main = useRef(null);
   const first = useRef(true);
   useEffect(() => {
@@ -56,7 +62,7 @@ export function Frame({ user, title, children }) {
       scrollTo(0, 0);
     }
     first.current = false;
-  }, [hash]);
+  }, [place]);
   return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); main.current.focus(); }}>${t("frame.skip")}</a>
     <header class="top">
       <button type="button" class="icon-button menu" aria-expanded=${unfolded} aria-controls="places" aria-label=${t("frame.menu")}
@@ -64,13 +70,14 @@ export function Frame({ user, title, children }) {
       <a class="brand" href=${to("overview")}><${Logo} /><span>MirrorMQ</span></a>
       <${LiveSign} />
       <span class="top-space"></span>
+      <${VhostFilter} />
       <${Choices} />
       <span class="who" title=${user.tags.join(", ")}>${user.name}</span>
       <button type="button" class="button quiet" onClick=${() => end()}>${t("frame.logout")}</button>
     </header>
     <nav id="places" class=${`places${unfolded ? " unfolded" : ""}`} aria-label=${t("frame.places")}><${Places} user=${user} onGo=${() => setUnfolded(false)} /></nav>
     <main id="main" ref=${main} tabindex="-1">
-      ${status === "lost" && html`<div class="notice bad" role="alert"><strong>${t("live.lostTitle")}</strong><div>${t("live.lostText")}</div></div>`}
+      ${status === "lost" && html`<div class="notice bad" role="alert"><strong>${t("live.lostTitle")}</strong><div>${t("live.lostText")}<${OtherNodes} /></div></div>`}
       ${children}
     </main>
     <${Notices} /><${Dialog} />`;

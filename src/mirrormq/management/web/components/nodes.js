@@ -2,13 +2,14 @@
 import { bytes, count, duration } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
+import { to } from "../lib/router.js";
 import { Badge, Meter, Notice } from "./basics.js";
 import { Table } from "./table.js";
 
 export function NodeTable({ nodes, masters }) {
   const running = (cell) => (node) => (node.running === false ? html`<span class="soft">–</span>` : cell(node));
   return html`<${Table} caption=${t("node.caption")} rows=${nodes} keyOf=${(node) => node.name} columns=${[
-    { id: "name", label: t("common.name"), head: true, cell: (node) => node.name },
+    { id: "name", label: t("common.name"), head: true, cell: (node) => html`<a href=${to("nodes", node.name)}>${node.name}</a>` },
     { id: "state", label: t("common.state"), cell: (node) => (node.running === false
       ? html`<${Badge} tone="bad">${t("node.stopped")}<//>`
       : html`<${Badge} tone="good">${t("node.running")}<//>${node.journal_fault && html` <${Badge} tone="bad">${t(`node.fault.${node.journal_fault}`)}<//>`}`) },
@@ -17,6 +18,7 @@ export function NodeTable({ nodes, masters }) {
     { id: "memory", label: t("node.memory"), cell: running((node) => html`<${Meter} label=${t("node.memoryOf", { node: node.name })} used=${node.mem_used} limit=${node.mem_limit} alarm=${node.mem_alarm} />`) },
     { id: "disk", label: t("node.disk"), cell: running((node) => html`<${Disk} node=${node} />`) },
     { id: "sockets", label: t("node.connections"), numeric: true, cell: running((node) => count(node.sockets_used)) },
+    { id: "handles", minor: true, label: t("node.handles"), numeric: true, cell: running((node) => count(node.fd_used)) },
     { id: "uptime", label: t("node.uptime"), cell: running((node) => duration(node.uptime)) },
   ]} />`;
 }

@@ -93,7 +93,7 @@ async function keepFollowing(signal) {
 }
 
 function start() {
-  if (stopping || document.hidden || !session.value.user) return;
+  if (stopping || document.hidden || !session.value.user || live.value.status === "paused") return;
   stopping = new AbortController();
   keepFollowing(stopping.signal);
 }
@@ -101,6 +101,17 @@ function start() {
 function stop() {
   stopping?.abort();
   stopping = null;
+}
+
+// Stop the stream, and with it every periodic request, until `resume`.
+export function pause() {
+  stop();
+  live.set({ status: "paused" });
+}
+
+export function resume() {
+  live.set({ status: "connecting" });
+  start();
 }
 
 // Streams of six tabs would use all connections that a browser opens to one server.

@@ -1,4 +1,4 @@
-// User preferences: language and theme. Stored by the browser; without storage they last for this visit.
+// User preferences: language, theme, vhost and columns. Stored by the browser; without storage they last for this visit.
 import { Store } from "./store.js";
 
 export const LANGUAGES = ["en", "zh"];
@@ -6,12 +6,26 @@ export const THEMES = ["auto", "light", "dark"];
 
 const darkSystem = matchMedia("(prefers-color-scheme: dark)");
 
-function kept(name, allowed, otherwise) {
+function stored(name) {
   try {
-    const value = localStorage.getItem(`mirrormq.${name}`);
-    return allowed.includes(value) ? value : otherwise;
+    return localStorage.getItem(`mirrormq.${name}`);
   } catch {
-    return otherwise;
+    return null;
+  }
+}
+
+function kept(name, allowed, otherwise) {
+  const value = stored(name);
+  return allowed.includes(value) ? value : otherwise;
+}
+
+// Columns that the user has shown or hidden, by list: {queues: {node: false}}.
+function keptColumns() {
+  try {
+    const value = JSON.parse(stored("columns"));
+    return value && typeof value === "object" ? value : {};
+  } catch {
+    return {};
   }
 }
 
@@ -25,6 +39,8 @@ const spoken = /^zh\b/i.test(navigator.language || "") ? "zh" : "en";
 export const preferences = new Store({
   language: kept("language", LANGUAGES, spoken),
   theme: kept("theme", THEMES, "auto"),
+  vhost: stored("vhost") ?? "", // Lists show only this vhost; "" means all vhosts.
+  columns: keptColumns(),
   dark: false,
 });
 
@@ -40,6 +56,13 @@ export function choose(name, value) {
   preferences.set({ [name]: value });
   keep(name, value);
   apply();
+}
+
+export function showColumn(list, column, shown) {
+  const { columns } = preferences.value;
+  const chosen = { ...columns, [list]: { ...columns[list], [column]: shown } };
+  preferences.set({ columns: chosen });
+  keep("columns", JSON.stringify(chosen));
 }
 
 darkSystem.addEventListener("change", apply);

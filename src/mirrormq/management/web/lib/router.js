@@ -22,3 +22,13 @@ export const to = (...parts) => `#/${parts.map(encodeURIComponent).join("/")}`;
 export function go(...parts) {
   location.hash = to(...parts);
 }
+
+// Change the query of this address; undefined and "" remove a name. The browser's history keeps one entry per page.
+export function setQuery(patch) {
+  const { page, parts, query } = route.value;
+  const given = Object.entries({ ...query, ...patch }).filter(([, value]) => value !== undefined && value !== "");
+  const search = new URLSearchParams(given).toString();
+  const hash = `${to(page, ...parts)}${search ? `?${search}` : ""}`;
+  history.replaceState(null, "", hash);
+  route.set(parse(hash));
+}

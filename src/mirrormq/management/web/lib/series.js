@@ -2,7 +2,10 @@
 
 export const SECONDS_KEPT = 600;
 
-export const RATES = ["publish", "deliver_get", "ack", "redeliver"];
+// In the order of the stream's history lines.
+export const RATES = [
+  "publish", "confirm", "deliver_get", "ack", "redeliver", "return_unroutable", "drop_unroutable", "disk_writes", "disk_reads",
+];
 export const LENGTHS = ["messages", "messages_ready", "messages_unacknowledged"];
 export const NAMES = [...RATES, ...LENGTHS];
 

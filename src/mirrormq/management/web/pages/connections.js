@@ -5,6 +5,7 @@ import { ChannelTable } from "../components/channels.js";
 import { confirmed } from "../components/dialog.js";
 import { Listing, useListing } from "../components/listing.js";
 import { act } from "../components/notices.js";
+import { connectionCharts, Traffic } from "../components/traffic.js";
 import { path, request } from "../lib/api.js";
 import { useFetch } from "../lib/fetching.js";
 import { byteRate, bytes, count, dateTime, shortNode } from "../lib/format.js";
@@ -16,7 +17,7 @@ const sofar = (row, name) => t("unit.sofar", { rate: byteRate(row[`${name}_detai
 
 export function Connections() {
   const overview = useFetch("overview");
-  const listing = useListing("connections", { every: 2 });
+  const listing = useListing("connections", { every: 2, inVhost: (vhost) => path("vhosts", vhost, "connections") });
   return html`<h1>${t("place.connections")}</h1>
     <${Listing} listing=${listing} caption=${t("place.connections")} keyOf=${(row) => row.name} empty=${t("connections.none", { address: addressOf(overview.data) })} columns=${[
       { id: "name", label: t("common.name"), sort: "name", head: true, cell: (row) => html`<a class="name" href=${to("connections", row.name)}>${row.name}</a>${
@@ -29,12 +30,19 @@ export function Connections() {
       { id: "channels", label: t("place.channels"), sort: "channels", numeric: true, cell: (row) => count(row.channels) },
       { id: "received", label: t("connection.received"), sort: "recv_oct_details.rate", numeric: true, cell: (row) => byteRate(row.recv_oct_details?.rate) },
       { id: "sent", label: t("connection.sent"), sort: "send_oct_details.rate", numeric: true, cell: (row) => byteRate(row.send_oct_details?.rate) },
+      { id: "protocol", optional: true, label: t("overview.protocol"), sort: "protocol", cell: (row) => row.protocol },
+      { id: "mechanism", optional: true, label: t("connection.mechanism"), sort: "auth_mechanism", cell: (row) => row.auth_mechanism },
+      { id: "client", optional: true, label: t("connection.client"), cell: (row) => [row.client_properties?.product, row.client_properties?.version].filter(Boolean).join(" ") },
+      { id: "heartbeat", optional: true, label: t("connection.heartbeat"), sort: "timeout", numeric: true, cell: (row) => t("unit.s", { n: row.timeout }) },
+      { id: "frameMax", optional: true, label: t("connection.frameMax"), sort: "frame_max", numeric: true, cell: (row) => count(row.frame_max) },
+      { id: "channelMax", optional: true, label: t("connection.channelMax"), sort: "channel_max", numeric: true, cell: (row) => count(row.channel_max) },
       { id: "since", label: t("connection.since"), sort: "connected_at", cell: (row) => dateTime(row.connected_at) },
     ]} />`;
 }
 
 export function Connection({ name }) {
-  const { data, error } = useFetch(path("connections", name), {}, { every: 2 });
+  const where = path("connections", name);
+  const { data, error } = useFetch(where, {}, { every: 2 });
   const channels = useFetch(path("connections", name, "channels"), {}, { every: 2, when: Boolean(data) });
   const close = async () => {
     if (!await confirmed(t("connection.close"), t("connection.closeText", { name }), t("connection.close"))) return;
@@ -52,10 +60,14 @@ export function Connection({ name }) {
           [t("connection.received"), sofar(data, "recv_oct")], [t("connection.sent"), sofar(data, "send_oct")],
           [t("connection.mechanism"), data.auth_mechanism],
           [t("connection.heartbeat"), t("unit.s", { n: data.timeout })],
-          [t("connection.frameMax"), count(data.frame_max)], ["TLS", data.ssl ? t("common.yes") : t("common.no")],
+          [t("connection.frameMax"), count(data.frame_max)], [t("connection.channelMax"), count(data.channel_max)],
+          data.user_provided_name && [t("connection.name"), data.user_provided_name], [t("overview.protocol"), data.protocol],
+          ["TLS", data.ssl ? [data.ssl_protocol, data.ssl_cipher, data.ssl_hash].filter(Boolean).join(", ") || t("common.yes") : t("common.no")],
+          data.peer_cert_subject && [t("connection.certificate"), data.peer_cert_subject], data.peer_cert_issuer && [t("connection.issuer"), data.peer_cert_issuer], data.peer_cert_validity && [t("connection.validity"), data.peer_cert_validity],
         ]} />
       <//>
       <${Panel} id="client" title=${t("connection.client")}><${Arguments} value=${data.client_properties} /><//>
+      <${Traffic} where=${where} columns="recv_oct_details,send_oct_details" charts=${connectionCharts()} />
       <${Panel} id="channels" title=${t("place.channels")} wide><${ChannelTable} rows=${channels.data || []} /><//>
     </div>`}`;
 }

@@ -1,8 +1,10 @@
 // Page of one exchange: properties, bindings, and a form that publishes a message.
 import { Arguments, Badge, Facts, Panel, Refusal } from "../components/basics.js";
 import { BindForm, BindingTable } from "../components/bindings.js";
+import { Breakdown } from "../components/breakdown.js";
 import { confirmed } from "../components/dialog.js";
 import { act } from "../components/notices.js";
+import { exchangeCharts, Traffic } from "../components/traffic.js";
 import { PublishForm } from "../components/publish.js";
 import { path, remove } from "../lib/api.js";
 import { useFetch } from "../lib/fetching.js";
@@ -37,7 +39,12 @@ export function Exchange({ vhost, name }) {
           [t("exchange.in"), sofar(data, "publish_in")], [t("exchange.out"), sofar(data, "publish_out")],
         ]} />
       <//>
+      <${Traffic} where=${where} columns="message_stats" charts=${exchangeCharts()} />
       <${Panel} id="publish" title=${t("publish.title")}>${data.internal ? html`<p class="nothing">${t("exchange.isInternal")}</p>` : html`<${PublishForm} vhost=${vhost} exchange=${name} />`}<//>
+      <${Breakdown} parts=${[
+        [t("breakdown.incoming"), t("channel.name"), data.incoming, ["publish"]],
+        [t("breakdown.outgoing"), t("queue.name"), data.outgoing, ["publish"]],
+      ]} />
       <${Panel} id="bindings" title=${t("binding.title")} wide>
         ${isDefault ? html`<p class="nothing">${t("exchange.defaultText")}</p>` : html`
           <h3>${t("binding.outgoing")}</h3>

@@ -1,8 +1,10 @@
 // Overview page: problems, totals, traffic, nodes and busiest queues.
-import { Badge, Empty, Panel, Stat, Stats } from "../components/basics.js";
+import { Empty, Panel, Stat, Stats } from "../components/basics.js";
+import { Churn } from "../components/churn.js";
+import { Listeners } from "../components/listeners.js";
 import { NodeTable, Troubles } from "../components/nodes.js";
 import { Table } from "../components/table.js";
-import { Traffic } from "../components/traffic.js";
+import { overviewCharts, Traffic } from "../components/traffic.js";
 import { useFetch } from "../lib/fetching.js";
 import { count, rate, short } from "../lib/format.js";
 import { html } from "../lib/html.js";
@@ -15,6 +17,7 @@ import { isMonitor } from "../lib/session.js";
 import { useStore } from "../lib/store.js";
 
 const BUSIEST = 6;
+const CHURN_EVERY_S = 5;
 const SECONDS_FRESH = 3; // The stream reports a busy queue every second.
 
 function Busiest({ queues, tick }) {
@@ -31,19 +34,10 @@ function Busiest({ queues, tick }) {
   <//>`;
 }
 
-function Listeners({ overview }) {
-  return html`<${Panel} id="listeners" title=${t("overview.listeners")}>
-    <${Table} caption=${t("overview.listeners")} rows=${overview.listeners || []} keyOf=${(row) => `${row.node} ${row.protocol} ${row.ip_address} ${row.port}`} columns=${[
-      { id: "protocol", label: t("overview.protocol"), head: true, cell: (row) => html`<${Badge}>${row.protocol}<//>` },
-      { id: "address", label: t("overview.address"), cell: (row) => html`<code>${row.ip_address.includes(":") ? `[${row.ip_address}]` : row.ip_address}:${row.port}</code>` },
-      { id: "node", label: t("common.node"), cell: (row) => row.node },
-    ]} />
-  <//>`;
-}
-
 export function Overview({ user }) {
   const { totals, nodes, history, queues, tick } = useStore(live);
   const { data } = useFetch("overview");
+  const churn = useFetch("overview", { columns: "churn_rates" }, { every: CHURN_EVERY_S, follow: null });
   if (!totals) return html`<h1>${t("place.overview")}</h1><p class="nothing">${t("common.loading")}</p>`;
   const numbers = numbersOf(totals);
   const objects = totals.object_totals || {};
@@ -60,9 +54,10 @@ export function Overview({ user }) {
     <${Stats}>${["connections", "channels", "exchanges", "queues"].map((name) => html`<${Stat} key=${name} label=${t(`place.${name}`)} value=${count(objects[name] ?? 0)} href=${to(name)} />`)}
       <${Stat} label=${t("overview.consumers")} value=${count(objects.consumers ?? 0)} /><//>
     <div class="panels">
-      <${Traffic} series=${history} tick=${tick} />
+      <${Traffic} where="overview" columns="message_stats,queue_totals" live=${{ series: history, tick }} charts=${overviewCharts()} />
       ${isMonitor(user) && html`<${Panel} id="nodes" title=${t("overview.nodes")} wide>${nodes.length ? html`<${NodeTable} nodes=${nodes} />` : html`<${Empty} title=${t("common.nothing")} />`}<//>`}
       ${ratesShown() && html`<${Busiest} queues=${queues} tick=${tick} />`}
-      ${data && isMonitor(user) && html`<${Listeners} overview=${data} />`}
+      ${churn.data && html`<${Churn} numbers=${churn.data.churn_rates || {}} />`}
+      ${data && isMonitor(user) && html`<${Listeners} rows=${data.listeners || []} wide />`}
     </div>`;
 }

@@ -1,17 +1,18 @@
 // Page of one queue: its numbers, ring, consumers and messages, and the buttons that change it.
 import { Arguments, Facts, Panel, Refusal, Stat, State, Stats } from "../components/basics.js";
 import { BindForm, BindingTable } from "../components/bindings.js";
+import { Breakdown } from "../components/breakdown.js";
+import { ConsumerTable } from "../components/consumers.js";
 import { confirmed } from "../components/dialog.js";
 import { LEASES_EVERY_S, LeaseTable } from "../components/leases.js";
 import { GetMessages } from "../components/messages.js";
 import { act } from "../components/notices.js";
 import { PublishForm } from "../components/publish.js";
 import { QueueRing } from "../components/queue_ring.js";
-import { Table } from "../components/table.js";
-import { Traffic } from "../components/traffic.js";
+import { queueCharts, Traffic } from "../components/traffic.js";
 import { path, remove } from "../lib/api.js";
 import { useFetch } from "../lib/fetching.js";
-import { bytes, count, short } from "../lib/format.js";
+import { bytes, count, percent, short } from "../lib/format.js";
 import { html, useRef } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { keyOf, live } from "../lib/live.js";
@@ -20,6 +21,8 @@ import { go, to } from "../lib/router.js";
 import { numbersOf, Series } from "../lib/series.js";
 import { useStore } from "../lib/store.js";
 import { Features } from "./exchanges.js";
+
+const HISTORY_COLUMNS = "message_stats,messages_details,messages_ready_details,messages_unacknowledged_details";
 
 // Lines of this queue's charts: earlier stream events, then a request per second.
 function useSeries(key, data, tick) {
@@ -31,17 +34,6 @@ function useSeries(key, data, tick) {
     series.current.add(live.value.atMs / 1000, numbersOf(data));
   }
   return series.current;
-}
-
-function Consumers({ rows }) {
-  return html`<${Table} caption=${t("overview.consumers")} rows=${rows} empty=${t("queue.noConsumers")} keyOf=${(row) => `${row.channel_details?.name} ${row.consumer_tag}`} columns=${[
-    { id: "tag", label: t("consumer.tag"), head: true, cell: (row) => html`<code class="name">${row.consumer_tag}</code>` },
-    { id: "channel", label: t("consumer.channel"), cell: (row) => row.channel_details && html`<a class="name" href=${to("connections", row.channel_details.connection_name)}>${row.channel_details.name}</a>` },
-    { id: "ack", label: t("consumer.ack"), cell: (row) => (row.ack_required ? t("common.yes") : t("common.no")) },
-    { id: "prefetch", label: t("channel.prefetch"), numeric: true, cell: (row) => count(row.prefetch_count) },
-    { id: "active", label: t("consumer.active"), cell: (row) => (row.active ? t("common.yes") : t("common.no")) },
-    { id: "exclusive", label: t("feature.exclusive"), cell: (row) => (row.exclusive ? t("common.yes") : t("common.no")) },
-  ]} />`;
 }
 
 function Buttons({ where, name }) {
@@ -60,7 +52,10 @@ function Details({ data }) {
   return html`<${Facts} rows=${[
     [t("common.state"), html`<${State} value=${data.state} />`],
     [t("common.features"), html`<${Features} row=${data} />`],
-    [t("queue.bytes"), bytes(data.message_bytes)],
+    [t("queue.bytes"), bytes(data.message_bytes)], [t("queue.bytesPersistent"), bytes(data.message_bytes_persistent)],
+    [t("queue.inMemory"), count(data.messages_ram)], [t("queue.persistent"), count(data.messages_persistent)],
+    [t("node.memory"), bytes(data.memory)], [t("queue.capacity"), percent(data.consumer_utilisation)],
+    data.exclusive && data.owner_pid_details && [t("queue.owner"), html`<a class="name" href=${to("connections", data.owner_pid_details.name)}>${data.owner_pid_details.name}</a>`],
     [t("common.policy"), data.policy || t("common.none")],
     data.operator_policy && [t("queue.operatorPolicy"), data.operator_policy],
     [t("queue.effective"), html`<${Arguments} value=${data.effective_policy_definition} />`],
@@ -90,10 +85,14 @@ export function Queue({ vhost, name, user }) {
     <div class="panels">
       <${QueueRing} queue=${data} nodes=${nodes} user=${user} flowing=${numbers.publish > 0} onDone=${reload} />
       <${Panel} id="facts" title=${t("common.details")} wide><${Details} data=${data} /><//>
-      <${Traffic} series=${series} tick=${tick} />
+      <${Traffic} where=${where} columns=${HISTORY_COLUMNS} live=${{ series, tick }} charts=${queueCharts()} />
       <${Panel} id="get" title=${t("get.title")}><${GetMessages} where=${where} /><//>
       <${Panel} id="publish" title=${t("publish.title")}><${PublishForm} vhost=${vhost} routingKey=${name} /><//>
-      <${Panel} id="consumers" title=${t("overview.consumers")} wide><${Consumers} rows=${data.consumer_details || []} /><//>
+      <${Panel} id="consumers" title=${t("overview.consumers")} wide><${ConsumerTable} rows=${data.consumer_details || []} /><//>
+      <${Breakdown} parts=${[
+        [t("breakdown.incoming"), t("exchange.name"), data.incoming, ["publish"]],
+        [t("breakdown.deliveries"), t("channel.name"), data.deliveries, ["deliver_get", "ack", "redeliver"]],
+      ]} />
       ${held.length > 0 && html`<${Panel} id="leases" title=${t("lease.title")} wide><p class="soft">${t("lease.text")}</p><${LeaseTable} leases=${held} onDone=${leases.reload} /><//>`}
       <${Panel} id="bindings" title=${t("binding.title")} wide>
         <${BindingTable} where=${`${where}/bindings`} vhost=${vhost} caption=${t("binding.title")} showSource />

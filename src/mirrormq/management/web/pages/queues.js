@@ -5,7 +5,7 @@ import { Listing, useListing } from "../components/listing.js";
 import { act, say } from "../components/notices.js";
 import { VhostField } from "../components/vhosts.js";
 import { path, put } from "../lib/api.js";
-import { count, shortNode } from "../lib/format.js";
+import { bytes, count, percent, shortNode } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { keyOf, live } from "../lib/live.js";
@@ -22,9 +22,13 @@ const ARGUMENTS = [
 const SECONDS_WHEN_BUSY = 5; // More queues changed than one event contains: fetch the visible rows again.
 
 function Declare({ onDone }) {
+  const nodes = (useStore(live, (value) => value.nodes) || []).filter((node) => node.running !== false).map((node) => node.name);
   const declare = async (fields) => {
     try {
-      const body = { durable: fields.durable === "on", auto_delete: fields.auto_delete === "on", arguments: argumentsOf(fields, "arguments") };
+      const body = {
+        durable: fields.durable === "on", auto_delete: fields.auto_delete === "on", arguments: argumentsOf(fields, "arguments"),
+        ...(fields.node && { node: fields.node }),
+      };
       const done = await act(put(path("queues", fields.vhost, fields.name), body), t("queue.declared", { name: fields.name }));
       if (done) onDone();
       return Boolean(done);
@@ -36,6 +40,7 @@ function Declare({ onDone }) {
   return html`<${Folded} title=${t("queue.add")}><${Form} label=${t("queue.add")} button=${t("queue.declare")} onSubmit=${declare}>
     <${VhostField} />
     <${Field} label=${t("common.name")} name="name" required />
+    ${nodes.length > 1 && html`<${Field} label=${t("common.node")} name="node" hint=${t("queue.nodeHint")} options=${[["", t("queue.nodeAny")], ...nodes]} />`}
     <div class="checks"><${Check} label=${t("feature.durable")} name="durable" checked /><${Check} label=${t("feature.autoDelete")} name="auto_delete" /></div>
     <${ArgumentsField} label=${t("common.arguments")} name="arguments" suggestions=${ARGUMENTS} />
   <//><//>`;
@@ -65,11 +70,18 @@ export function Queues() {
       { id: "node", short: true, label: t("queue.holders"), sort: "node", cell: (row) => html`<${Holders} row=${row} />` },
       { id: "features", minor: true, label: t("common.features"), cell: (row) => html`<${Features} row=${row} />${row.policy && html` <${Badge} tone="accent" title=${t("common.policy")}>${row.policy}<//>`}` },
       { id: "state", label: t("common.state"), sort: "state", cell: (row) => html`<${State} value=${row.state} />` },
+      { id: "total", optional: true, label: t("number.messages"), sort: "messages", numeric: true, cell: (row) => count(row.messages) },
       { id: "ready", label: t("number.messages_ready"), sort: "messages_ready", numeric: true, cell: (row) => count(row.messages_ready) },
       { id: "unacked", label: t("number.messages_unacknowledged"), sort: "messages_unacknowledged", numeric: true, cell: (row) => count(row.messages_unacknowledged) },
       { id: "consumers", minor: true, label: t("overview.consumers"), sort: "consumers", numeric: true, cell: (row) => count(row.consumers) },
+      { id: "capacity", optional: true, label: t("queue.capacity"), sort: "consumer_utilisation", numeric: true, cell: (row) => percent(row.consumer_utilisation) },
+      { id: "bytes", optional: true, label: t("queue.bytes"), sort: "message_bytes", numeric: true, cell: (row) => bytes(row.message_bytes) },
+      { id: "persistent", optional: true, label: t("queue.persistent"), sort: "messages_persistent", numeric: true, cell: (row) => count(row.messages_persistent) },
+      { id: "memory", optional: true, label: t("node.memory"), sort: "memory", numeric: true, cell: (row) => bytes(row.memory) },
       { id: "publish", label: t("number.publish"), sort: "message_stats.publish_details.rate", numeric: true, cell: (row) => rateOf(row, "publish") },
       { id: "deliver", label: t("number.deliver_get"), sort: "message_stats.deliver_get_details.rate", numeric: true, cell: (row) => rateOf(row, "deliver_get") },
+      { id: "ack", optional: true, label: t("number.ack"), sort: "message_stats.ack_details.rate", numeric: true, cell: (row) => rateOf(row, "ack") },
+      { id: "redeliver", optional: true, label: t("number.redeliver"), sort: "message_stats.redeliver_details.rate", numeric: true, cell: (row) => rateOf(row, "redeliver") },
     ]} />
     <${Declare} onDone=${listing.reload} />`;
 }

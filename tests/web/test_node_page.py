@@ -1,0 +1,73 @@
+"""Page of a node in a cluster of three: its resources, links, listeners, log; the page of a dead node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from mirrormq.testing import Cluster
+from tests.management.http import Client
+from tests.web.watching import watched_page
+
+
+@pytest.fixture(scope="module")
+def page(cluster: Cluster, browser: Browser) -> Iterator[Page]:
+    """Page of the user guest on the first node."""
+    with watched_page(browser, cluster.management_port(0)) as watched:
+        watched.log_in()
+        yield watched.page
+
+
+def test_a_node_shows_its_resources_links_listeners_and_log(page: Page, cluster: Cluster) -> None:
+    page.get_by_role("link", name="Cluster", exact=True).first.click()
+    page.get_by_role("region", name="Nodes").get_by_role("link", name="mirror2@localhost").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("mirror2@localhost")
+    expect(page.get_by_role("meter", name="File handles")).to_be_visible()
+    expect(page.get_by_role("meter", name="Client sockets")).to_be_visible()
+    memory = page.get_by_role("region", name="Memory by use")
+    expect(memory).to_contain_text("Interpreter, metadata, buffers")
+    links = page.get_by_role("region", name="Links")
+    expect(links.get_by_role("link")).to_have_text(["mirror1@localhost", "mirror3@localhost"])
+    expect(page.get_by_role("region", name="Listeners")).to_contain_text(str(cluster.management_port(1)))
+    expect(page.get_by_role("region", name="Log")).to_contain_text("mirror2@localhost serves clients")
+    expect(page.locator("figure.chart")).to_have_count(5)
+    expect(page.get_by_role("region", name="Churn")).to_contain_text("Queues deleted")
+
+
+def test_a_user_without_the_tag_administrator_sees_no_log(
+    clients: list[Client], cluster: Cluster, browser: Browser
+) -> None:
+    assert clients[0].put("users/watcher", {"password": "w", "tags": "monitoring"}).status == 201
+    with watched_page(browser, cluster.management_port(0)) as watched:
+        watched.log_in("watcher", "w")
+        watched.go("nodes/mirror1%40localhost")
+        expect(watched.page.get_by_role("region", name="Churn")).to_be_visible()
+        expect(watched.page.get_by_role("region", name="Log")).to_have_count(0)
+
+
+def test_a_queue_is_declared_on_the_chosen_node(page: Page, clients: list[Client]) -> None:
+    page.evaluate("location.hash = '#/queues'")
+    page.get_by_text("Add a queue", exact=True).click()
+    form = page.get_by_role("form", name="Add a queue")
+    form.get_by_label("Name", exact=False).first.fill("placed")
+    form.get_by_label("Node").select_option("mirror3@localhost")
+    form.get_by_role("button", name="Declare").click()
+    expect(page.get_by_role("rowheader", name="placed")).to_be_visible()
+    assert clients[0].get("queues/%2F/placed")["node"] == "mirror3@localhost"
+
+
+def test_a_dead_nodes_page_leads_to_living_nodes(page: Page, cluster: Cluster, browser: Browser) -> None:
+    with watched_page(browser, cluster.management_port(2)) as watched:
+        watched.log_in()
+        watched.go("queues")
+        watched.settle()
+        cluster.kill(2)
+        alert = watched.page.get_by_role("alert")
+        expect(alert).to_contain_text("The node does not reply.")
+        address = f"http://127.0.0.1:{cluster.management_port(0)}/#/queues"
+        expect(alert.get_by_role("link", name="mirror1@localhost")).to_have_attribute("href", address)
+    page.evaluate("location.hash = '#/nodes/mirror3%40localhost'")
+    expect(page.get_by_role("alert")).to_contain_text("This node is not running")
+    expect(page.get_by_role("alert").get_by_role("link", name="mirror2@localhost")).to_be_visible()
