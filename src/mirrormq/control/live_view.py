@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mirrormq.broker.operator_queues import declaration
 from mirrormq.broker.ring_status import is_mirrored, synchronising, untrusted
@@ -149,7 +149,7 @@ class LiveView:
     def _queue_state(self, queue: Queue) -> dict[str, Any]:
         backing = queue.backing
         exclusive = queue.exclusive_consumer.describe() if queue.exclusive_consumer is not None else None
-        owner: Connection | None = queue.owner  # type: ignore[assignment]
+        owner = cast("Connection | None", queue.owner)
         facts = queue_facts(queue, self._broker.clock.now_ms)
         return {
             "state": "running",

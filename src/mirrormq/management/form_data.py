@@ -19,9 +19,9 @@ def fields(content_type: str, content: bytes) -> dict[str, bytes]:
     head = f"Content-Type: {content_type}\r\n\r\n".encode("latin-1", "replace")
     message = BytesParser(policy=HTTP).parsebytes(head + content)
     parts: dict[str, bytes] = {}
-    for part in message.get_payload() if message.is_multipart() else ():
-        name = part.get_param("name", header="content-disposition")  # type: ignore[union-attr]
-        body = part.get_payload(decode=True)  # type: ignore[union-attr]
+    for part in message.iter_parts():
+        name = part.get_param("name", header="content-disposition")
+        body = part.get_payload(decode=True)
         if isinstance(name, str) and isinstance(body, bytes):
             parts[name] = body
     if not parts or message.defects:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from mirrormq.errors import AmqpError
 from mirrormq.queues.message import Message
@@ -236,8 +237,8 @@ class PeerSession:
             question = self._gets.popleft()
             self.queue.get(
                 False,
-                lambda message, left, question=question: self._give(question, message, left),  # type: ignore[misc]
-                lambda error, question=question: self._refuse(question, error),  # type: ignore[misc]
+                partial(self._give, question),
+                partial(self._refuse, question),
                 self.holder,
             )
         if self._gets:

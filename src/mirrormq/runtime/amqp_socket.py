@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from mirrormq import limits
 from mirrormq.auth.client_peer import Peer, is_loopback
@@ -36,15 +36,15 @@ class AmqpSocket(asyncio.Protocol):
         self._large_reads: LargeReads | None = None
         """Protocol that reads in place of this one while large bodies arrive."""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, accepted: asyncio.BaseTransport) -> None:
         """Admit the client, or close the socket if the node is at its connection limit."""
-        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
-        self._transport = transport  # type: ignore[assignment]
+        # uvloop's transports do not inherit from asyncio's.
+        self._transport = transport = cast("asyncio.Transport", accepted)
         if transport.get_extra_info("peername") is None:
-            transport.abort()  # type: ignore[attr-defined] # the client closed before the socket was accepted
+            transport.abort()  # the client closed before the socket was accepted
             return
-        self._transport.set_write_buffer_limits(high=limits.SOCKET_OUTPUT_BYTES_MAX)  # type: ignore[union-attr]
-        unpace_local(self._transport)  # type: ignore[arg-type]
+        transport.set_write_buffer_limits(high=limits.SOCKET_OUTPUT_BYTES_MAX)
+        unpace_local(transport)
         node = self._node
         node.input_seen = True
         node.read_clock()
@@ -53,7 +53,7 @@ class AmqpSocket(asyncio.Protocol):
             # Log once per period of refusal, not once per client: a connection storm must not fill the log.
             if not was_refusing:
                 node.warn("refusing client connections: the limit of open sockets is reached")
-            transport.abort()  # type: ignore[attr-defined]
+            transport.abort()
         elif self._proxied is not None:
             self._begin(self._peer(self._proxied[0]))
         elif node.settings.proxy_protocol:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
 import h11
@@ -86,16 +86,17 @@ class HttpConnection(asyncio.Protocol):
 
     # -- socket ---------------------------------------------------------------------------------
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport  # type: ignore[assignment]
+    def connection_made(self, accepted: asyncio.BaseTransport) -> None:
+        # uvloop's transports do not inherit from asyncio's.
+        self._transport = transport = cast("asyncio.Transport", accepted)
         peer = transport.get_extra_info("peername")
         if peer is None:
-            transport.abort()  # type: ignore[attr-defined] # the client closed before the socket was accepted
+            transport.abort()  # the client closed before the socket was accepted
             return
         self.address = address_block(peer[0])
-        transport.set_write_buffer_limits(high=OUTPUT_BYTES_MAX)  # type: ignore[attr-defined]
+        transport.set_write_buffer_limits(high=OUTPUT_BYTES_MAX)
         if not self._server.admission.admit(self):
-            transport.abort()  # type: ignore[attr-defined]
+            transport.abort()
             return
         self._expect_head()
 

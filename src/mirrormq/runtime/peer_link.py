@@ -12,7 +12,7 @@ import contextlib
 import socket
 import struct
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -92,8 +92,8 @@ class PeerLink(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send or await the first handshake message; the socket is open and TLS is established."""
-        self._transport = transport  # type: ignore[assignment]
-        assert self._transport is not None
+        # uvloop's transports do not inherit from asyncio's.
+        self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=peer_limits.WRITE_BYTES_PER_TURN)
         _bound_kernel_buffers(transport.get_extra_info("socket"))
         self.address = "{}:{}".format(*(transport.get_extra_info("peername") or ("?", "?"))[:2])

@@ -67,7 +67,8 @@ def _body_frames(channel: int, body: bytes | bytearray, frame_max: int) -> bytes
 
 def header_size(frames: bytes) -> int:
     """Return the length of the whole header frame."""
-    return FRAME_OVERHEAD_BYTES + _SIZE.unpack_from(frames, 3)[0]  # type: ignore[no-any-return]
+    size: int = _SIZE.unpack_from(frames, 3)[0]
+    return FRAME_OVERHEAD_BYTES + size
 
 
 def properties_of(frames: bytes) -> bytes:

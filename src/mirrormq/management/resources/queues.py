@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mirrormq.broker.ring_status import is_mirrored, ring_facts, synchronising
 from mirrormq.control.argument_tables import plain_arguments
@@ -181,7 +181,7 @@ async def show(call: ApiRequest) -> dict[str, Any]:
 def details(call: ApiRequest, record: records.Queue) -> dict[str, Any]:
     """Return one queue in detail, as this node knows it."""
     queue = _local(call, record)
-    owner: Connection | None = None if queue is None else queue.owner  # type: ignore[assignment]
+    owner = None if queue is None else cast("Connection | None", queue.owner)
     return {
         "consumer_details": [] if queue is None else object_json.consumers_of(queue),
         **row(call, record),
