@@ -64,7 +64,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "perf": {"wire", "client", "client_io"},
     "testing": {"config", "cli"},
     "chaos": {"wire", "client", "client_io", "history", "testing"},
-    "cli": {"wire", "config", "control", "runtime", "perf", "chaos", "testing", "spark"},
+    # Its client of range requests is the Spark client's, which needs no Spark.
+    "backup": {"metadata", "ranges", "sequences", "spark", "wire"},
+    "cli": {"backup", "wire", "config", "control", "runtime", "perf", "chaos", "testing", "spark"},
     "history": set(),
     "simulator": {
         "auth", "wire", "metadata", "queues", "storage", "replication", "consensus", "cluster", "remote",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from mirrormq.auth import sasl
@@ -20,6 +21,7 @@ from mirrormq.broker.client_limits import ClientLimits
 from mirrormq.broker.copy_reports import CopyReports
 from mirrormq.broker.direct_reply_to import ReplyConsumer, node_of
 from mirrormq.broker.pids import Pids
+from mirrormq.broker.queue_placement import placed_again
 from mirrormq.broker.record_repair import RecordRepair
 from mirrormq.broker.replica_manager import ReplicaManager
 from mirrormq.broker.rescues import Rescues
@@ -118,7 +120,7 @@ class Broker:
         self.replica_manager = ReplicaManager(self, self.incarnation, outside.send, outside.congested)
         """Replicas of the mirrored queues on this node."""
         self.copy_reports = CopyReports(self, self.incarnation)
-        self.range_requests = RangeRequestHandler(self)
+        self.range_requests = RangeRequestHandler(self, partial(placed_again, self))
         self.repairs, self.rescues = RecordRepair(self), Rescues(self)
         self.writing: dict[Connection, None] = {}
         """Connections with output; the runtime takes them."""

@@ -13,9 +13,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from mirrormq.broker.queue_placement import placed
+from mirrormq.broker.queue_placement import placed_again
 from mirrormq.cluster.orphan_republisher import OrphanRepublisher
 from mirrormq.cluster.orphan_store import OrphanStore, OrphanTitle
 from mirrormq.metadata import commands
@@ -23,7 +21,6 @@ from mirrormq.metadata.records import Queue
 from mirrormq.metadata.store import INTERNAL_USER
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue_interface import Publisher
-from mirrormq.wire.fields import decode_entries
 
 if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
@@ -95,9 +92,7 @@ class OrphanRestorer:
         return bool(definition.get("ha-orphans", RESTORE) == RESTORE)
 
     def _declare_again(self, title: OrphanTitle) -> None:
-        fresh = msgspec.structs.replace(title.queue, queue_id=0, view=None, waits_for=())
-        arguments = decode_entries(fresh.arguments)
-        command = commands.PutQueue(placed(self._broker, fresh, arguments))
+        command = commands.PutQueue(placed_again(self._broker, title.queue))
         self._broker.write(command, INTERNAL_USER, lambda: self._consider_again(title.number))
 
     def _consider_again(self, number: int) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from mirrormq.metadata import records
 from mirrormq.replication import initial_placement
 from mirrormq.replication.placement import MIN_MASTERS
-from mirrormq.wire.fields import Table
+from mirrormq.wire.fields import Table, decode_entries
 
 if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
@@ -25,3 +27,11 @@ def placed(broker: Broker, queue: records.Queue, arguments: Table) -> records.Qu
     return initial_placement.place(
         queue, locator, definition, settings.name, state.nodes, masters, broker.choose
     )
+
+
+def placed_again(broker: Broker, queue: records.Queue) -> records.Queue:
+    """Return the record of a queue that is declared again, with a new id, master and mirrors."""
+    fresh = msgspec.structs.replace(
+        queue, queue_id=0, node="", view=None, waits_for=(), copies=(), former=(), rescue=None
+    )
+    return placed(broker, fresh, decode_entries(fresh.arguments))

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 GROUPS = {
     "Common commands": ("cluster", "server", "top", "perf"),
+    "Maintenance": ("backup", "restore"),
     "Load, faults and Spark": ("chaos", "pipeline"),
     "Installation": ("haproxy-config", "keepalived-config", "completion", "alias"),
 }

@@ -13,6 +13,7 @@ import typer
 
 from mirrormq import __version__
 from mirrormq.cli import (
+    backup,
     chaos,
     completion_install,
     haproxy_config,
@@ -60,6 +61,8 @@ app.add_typer(local_cluster.app, name="cluster")
 app.command("perf")(perf.perf)
 app.command("chaos")(chaos.chaos)
 app.command("top")(top.top)
+app.command("backup")(backup.backup)
+app.command("restore")(backup.restore)
 app.command("haproxy-config")(haproxy_config.haproxy_config)
 app.command("keepalived-config")(keepalived_config.keepalived_config)
 app.add_typer(pipeline.app, name="pipeline")

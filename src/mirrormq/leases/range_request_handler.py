@@ -12,16 +12,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mirrormq.errors import AmqpError, NotFound, PreconditionFailed
+from mirrormq.errors import AccessRefused, AmqpError, NotFound, PreconditionFailed
 from mirrormq.leases.job_reports import JobReports
 from mirrormq.leases.lease_host import LeaseHost, RequestChannel, RequestConnection, RequestVhost
 from mirrormq.leases.lease_manager import LeaseManager
+from mirrormq.leases.queue_backups import Place, QueueBackups
 from mirrormq.leases.range_reads import RangeReads
 from mirrormq.leases.range_sources import RangeSource, master_source, mirror_source
 from mirrormq.leases.sink_batches import SinkBatches
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.queue import Queue
-from mirrormq.ranges import error_reasons, range_limits, range_protocol
+from mirrormq.ranges import backup_protocol, error_reasons, range_limits, range_protocol
 from mirrormq.ranges.range_request import (
     NUMBER_MAX,
     Answered,
@@ -39,6 +40,8 @@ from mirrormq.wire.properties import BasicProperties, decode_properties, encode_
 
 if TYPE_CHECKING:
     from mirrormq.queues.queue_interface import QueueInterface
+
+ADMINISTRATOR = "administrator"
 
 
 class PendingReply:
@@ -75,8 +78,9 @@ class PendingReply:
 class RangeRequestHandler:
     """Handler of all requests on this node."""
 
-    def __init__(self, broker: LeaseHost) -> None:
+    def __init__(self, broker: LeaseHost, place: Place) -> None:
         self._broker = broker
+        self.backups = QueueBackups(broker, place)
         self.reads = RangeReads(broker)
         self.leases = LeaseManager(broker)
         self.jobs = JobReports(broker)
@@ -106,6 +110,9 @@ class RangeRequestHandler:
     def _dispatch(self, channel: RequestChannel, range_request: RangeRequest, pending: PendingReply) -> None:
         values = range_request.values()
         ask = values.text("ask")
+        if ask in backup_protocol.ASKS:
+            self._dispatch_backup(channel, range_request, values, pending)
+            return
         if ask not in range_protocol.ASKS:
             raise PreconditionFailed(f"unknown request '{ask}'; known are {', '.join(range_protocol.ASKS)}")
         if ask == range_protocol.LEASES and not values.has("queue"):
@@ -120,13 +127,43 @@ class RangeRequestHandler:
         if ask == range_protocol.QUEUES:
             pending.answered(self._queues(channel))
             return
-        name = values.text("queue")
-        channel.check_permission("queue", name, "read")
-        queue = channel.vhost.accessible_queue(name, channel.connection)
+        name, vhost = values.text("queue"), channel.vhost
+        if values.has("vhost"):
+            vhost = self._vhost_of_administrator(channel, values)
+        else:
+            channel.check_permission("queue", name, "read")
+        queue = vhost.accessible_queue(name, channel.connection)
         if ask == range_protocol.READ:
-            self._read(channel, queue, range_request, values, pending)
+            self._read(channel, vhost, queue, range_request, values, pending)
         else:
             queue.handle_range_request(range_request, pending.answered, pending.refused, channel.connection)
+
+    def _dispatch_backup(
+        self,
+        channel: RequestChannel,
+        range_request: RangeRequest,
+        values: RequestValues,
+        pending: PendingReply,
+    ) -> None:
+        _check_administrator(self._broker, channel)
+        if values.has("queue"):
+            vhost = self._vhost_of_administrator(channel, values)
+            queue = vhost.accessible_queue(values.text("queue"), channel.connection)
+            queue.handle_range_request(range_request, pending.answered, pending.refused, channel.connection)
+        elif values.text("ask") == backup_protocol.BACKUP:
+            pending.answered(self.backups.metadata())
+        else:
+            body, user = range_request.body, range_request.user
+            self.backups.restore_metadata(values, body, user, pending.answered)
+
+    def _vhost_of_administrator(self, channel: RequestChannel, values: RequestValues) -> RequestVhost:
+        """Return the vhost that a request names. Administrators need no permission there: they may grant
+        themselves any."""
+        _check_administrator(self._broker, channel)
+        name = values.text("vhost")
+        if name not in self._broker.vhosts:
+            raise NotFound(f"no vhost '{name}'")
+        return self._broker.vhosts[name]
 
     def _queues(self, channel: RequestChannel) -> RangeReply:
         """Return the queues that the client may read, without exclusive ones."""
@@ -142,6 +179,7 @@ class RangeRequestHandler:
     def _read(
         self,
         channel: RequestChannel,
+        vhost: RequestVhost,
         queue: QueueInterface,
         range_request: RangeRequest,
         values: RequestValues,
@@ -163,7 +201,7 @@ class RangeRequestHandler:
             pending.refused(error)
 
         try:
-            source = self._mirror(channel.vhost, queue, values)
+            source = self._mirror(vhost, queue, values)
             if source is None:
                 queue.handle_range_request(range_request, answered, refused, connection)
             else:
@@ -234,6 +272,11 @@ class RangeRequestHandler:
             self.reads.begin(reader, master_source(queue, store), values, answered, refused, most)
         elif ask == range_protocol.EXTENT:
             answered(reply(range_protocol.extent_answer(self._extent(queue, record.queue_id))))
+        elif ask == backup_protocol.BACKUP:
+            answered(self.backups.cut(queue, record, self._extent(queue, record.queue_id)))
+        elif ask == backup_protocol.RESTORE:
+            body, user = range_request.body, range_request.user
+            self.backups.restore(queue, record, values, body, user, answered, refused)
         else:
             self.leases.asked(record, queue, range_request, answered, refused)
 
@@ -248,3 +291,9 @@ class RangeRequestHandler:
             backing.ready_bytes, queue.settings.durable, queue_id, self._broker.settings.name,
             tuple(name for name in view.members if name in view.in_sync),
         )  # fmt: skip
+
+
+def _check_administrator(broker: LeaseHost, channel: RequestChannel) -> None:
+    user = broker.metadata.state.users.get(channel.user.name)
+    if user is None or ADMINISTRATOR not in user.tags:
+        raise AccessRefused(f"user '{channel.user.name}' needs the tag '{ADMINISTRATOR}'")

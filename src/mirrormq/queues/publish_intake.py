@@ -88,6 +88,11 @@ class PublishIntake:
         else:
             self._publish_new(messages, publisher, first, origin)
 
+    def restore(self, messages: list[Message]) -> None:
+        """Append messages of a backup that share an envelope. They were in the queue before: no length limit
+        refuses or drops them, and none counts as a repeated publish."""
+        self._append(messages, None, 0, None)
+
     def _publish_too_late(
         self, messages: list[Message], publisher: Publisher | None, first: int, origin: PublishOrigin | None
     ) -> None:
