@@ -52,7 +52,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "wire", "auth", "metadata", "exchanges", "queues", "broker", "channels", "connections", "config",
         "cluster", "ranges", "bridges", "leases",
     },
-    "management": {"wire", "auth", "metadata", "queues", "broker", "control", "config", "ranges", "leases"},
+    "management": {
+        "wire", "auth", "metadata", "queues", "broker", "control", "config", "ranges", "leases", "bridges",
+    },
     "runtime": {
         "wire", "auth", "metadata", "exchanges", "queues", "storage", "broker", "channels", "connections",
         "control", "management", "config", "peers", "consensus", "cluster", "remote", "replication",

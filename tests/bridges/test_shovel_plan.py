@@ -17,7 +17,7 @@ def moved(value: dict[str, Any], queue: str = "to", **properties: Any) -> Receiv
     given = {"src-uri": "amqp://source", "dest-uri": "amqp://destination", "src-queue": "from", **value}
     definition = definition_of(given)
     entry = forward_entry(definition, "/", "s", "cluster", "amqp://source", "amqp://destination")
-    bench = LinkBench(plan_of("s", definition, ShovelTransform(definition, entry, lambda: 1234)))
+    bench = LinkBench(plan_of("s", definition, ShovelTransform(definition, lambda: entry, lambda: 1234)))
     client = filled(bench, 0)
     client.publish("from", b"body", **properties)
     client.read()

@@ -14,8 +14,6 @@ from mirrormq.control.suggestions import likeness, suggestion
 from tests.brokers.rabbitmq import RabbitMQ, script_directory
 
 LINES = {
-    "shovel_status": None,
-    "delete_shovel s": "delete_vhost",
     "federation_status": None,
     "restart_federation_link l": None,
     "list_user": "list_users",

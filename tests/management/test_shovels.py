@@ -1,4 +1,4 @@
-"""Shovels and federation: parameters are stored without effect; a RabbitMQ's shovel works with a node."""
+"""Shovel of a RabbitMQ, with a node of MirrorMQ as source and as destination."""
 
 from __future__ import annotations
 
@@ -15,29 +15,6 @@ from tests.waiting import until
 
 MESSAGES = 5
 GET = {"count": 2 * MESSAGES, "ackmode": "ack_requeue_false", "encoding": "auto"}
-
-
-VALUES: dict[str, dict[str, Any]] = {
-    "shovel": {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://", "dest-queue": "b"},
-    "federation-upstream": {"uri": "amqp://elsewhere"},
-}
-
-
-@pytest.mark.parametrize("component", VALUES)
-def test_a_parameter_that_does_nothing_is_said_to_do_nothing(
-    node: MirrorMQ, client: Client, component: str
-) -> None:
-    value = {"value": VALUES[component]}
-    assert client.put(f"parameters/{component}/%2F/far", value).status == 201
-    assert client.get(f"parameters/{component}/%2F/far")["value"] == value["value"]
-    said = (
-        f"Parameter 'far' of component '{component}' in virtual host '/' is stored without effect:"
-        " shovels and federation are not supported"
-    )
-    until(lambda: said in node.output)
-    assert "warning" in next(line for line in node.output.splitlines() if said in line).lower()
-    assert client.delete(f"parameters/{component}/%2F/far").status == 204
-    assert node.output.count(said) == 1, "nothing is said of what is taken away"
 
 
 def shovel(source: Any, target: Any) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import NamedTuple
 
+from mirrormq.metadata.records import User
+
 
 class TlsFacts(NamedTuple):
     """Agreed TLS parameters and the client's certificate, under RabbitMQ's names."""
@@ -33,6 +35,13 @@ class Peer(NamedTuple):
     certificate_user: str | None = None
     """User name in a verified client certificate."""
     facts: TlsFacts = NO_TLS
+    direct_user: User | None = None
+    """User of a connection inside the node, which needs no login; None for sockets."""
+
+    @property
+    def protocol(self) -> str:
+        """Name of the protocol in lists of connections."""
+        return "AMQP 0-9-1" if self.direct_user is None else "Direct 0-9-1"
 
     def __str__(self) -> str:
         return f"{_bracketed(self.host)}:{self.port} -> {_bracketed(self.server_host)}:{self.server_port}"

@@ -19,6 +19,11 @@ ANSWERS_CACHED_MAX = 65_536
 IMPERSONATOR_TAG = "impersonator"
 """Tag of users that may publish with any user_id."""
 
+DIRECT_USER = User("none", tags=[IMPERSONATOR_TAG])
+"""User of connections that the broker opens to itself, for links whose URI names no host; RabbitMQ's name.
+The user may do everything, and no client can log in with the name. If an ordinary user has this name, the
+ordinary permissions apply."""
+
 
 class Permissions:
     """Permission checks over one State."""
@@ -31,7 +36,7 @@ class Permissions:
     def vhost_access(self, user: str, vhost: str) -> bool:
         """Whether the user may connect to the vhost. Any permission record suffices, even one that matches
         nothing."""
-        return (user, vhost) in self._state.permissions
+        return (user, vhost) in self._state.permissions or self._is_direct(user)
 
     def check(self, user: str, vhost: str, resource: str, access: Access) -> bool:
         """Whether the user may configure, write or read a queue or exchange; "" is the default exchange."""
@@ -78,9 +83,12 @@ class Permissions:
     def _decide(self, user: str, vhost: str, resource: str, access: Access) -> bool:
         permission = self._state.permissions.get((user, vhost))
         if permission is None:
-            return False
+            return self._is_direct(user)
         pattern: str = getattr(permission, access)
         return patterns.permits(pattern, resource or DEFAULT_EXCHANGE_NAME)
+
+    def _is_direct(self, user: str) -> bool:
+        return user == DIRECT_USER.name and user not in self._state.users
 
     def _forget_if_changed(self) -> None:
         if self._version != self._state.access_version or len(self._answers) >= ANSWERS_CACHED_MAX:

@@ -514,7 +514,7 @@ class Link:
 
 def _closed_text(side: Side, uri: AmqpUri, closed: Closed) -> str:
     """Return the reason of a lost connection for the status."""
-    where = uri.where if uri.host else "this cluster"
+    where = uri.where if uri.host else "in this cluster"
     match closed.reason:
         case CloseReason.LOGIN_REFUSED | CloseReason.VHOST_REFUSED | CloseReason.SERVER:
             return f"{side.value} {where}: {closed.text}"

@@ -21,10 +21,12 @@ TIMESTAMP_HEADER = "x-shovelled-timestamp"
 class ShovelTransform:
     """Transform of a shovel's messages: exchange, routing key, properties and headers."""
 
-    def __init__(self, definition: ShovelDefinition, forward: Table, now_s: Callable[[], int]) -> None:
+    def __init__(
+        self, definition: ShovelDefinition, forward: Callable[[], Table], now_s: Callable[[], int]
+    ) -> None:
         self._definition = definition
         self._forward = forward
-        """Entry of the header `x-shovelled`."""
+        """Returns the entry of the header `x-shovelled`, which names the URIs in use."""
         self._now_s = now_s
         self._overwritten: dict[str, Any] = {
             "type_" if name == "type" else name: value if isinstance(value, str) else int(value)
@@ -53,7 +55,7 @@ class ShovelTransform:
         if self._definition.add_forward_headers:
             before = headers.get(FORWARD_HEADER)
             entries = list(before.value) if before is not None and isinstance(before.value, list) else []
-            headers[FORWARD_HEADER] = Field("A", [Field("F", self._forward), *entries])
+            headers[FORWARD_HEADER] = Field("A", [Field("F", self._forward()), *entries])
         if self._definition.add_timestamp_header:
             headers[TIMESTAMP_HEADER] = Field("l", self._now_s())
         return encode_properties(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mirrormq.cli import (
+    bridge_output,
     cluster_ctl,
     diagnostic_output,
     erlang_format,
@@ -243,6 +244,7 @@ PROGRAMS: dict[str, Callable[[CtlCommand, CommandLine], int]] = {
     **mirroring.PROGRAMS,
     **plugins.PROGRAMS,
     **wait_command.PROGRAMS,
+    **bridge_output.PROGRAMS,
     "hash_password": hash_password,
     "report": report,
 }

@@ -5,7 +5,7 @@ The usage lines, banners and column names are rabbitmqctl 3.10's, because script
 
 from __future__ import annotations
 
-from mirrormq.cli import diagnostic_commands, health_commands, plugin_commands
+from mirrormq.cli import bridge_commands, diagnostic_commands, health_commands, plugin_commands
 from mirrormq.cli.ctl_command import HEADERS, UNLIMITED, VHOST, CtlCommand
 
 FLAGS_WITH_VALUE = {
@@ -356,7 +356,14 @@ ALL = (
 )  # fmt: skip
 
 COMMANDS = {
-    verb.name: verb for verb in (*ALL, *health_commands.ALL, *diagnostic_commands.ALL, *plugin_commands.ALL)
+    verb.name: verb
+    for verb in (
+        *ALL,
+        *health_commands.ALL,
+        *diagnostic_commands.ALL,
+        *plugin_commands.ALL,
+        *bridge_commands.ALL,
+    )
 }
 
 WITHOUT_TIMEOUT = (

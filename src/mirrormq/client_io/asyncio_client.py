@@ -83,6 +83,12 @@ class AsyncioClient(asyncio.Protocol):
         """Close the socket without connection.close: the broker requeues unacked deliveries."""
         self._end(self.connection.lost(text, CloseReason.CLIENT))
 
+    def read(self, reading: bool) -> None:
+        """Stop or resume reading the socket."""
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
+            (transport.resume_reading if reading else transport.pause_reading)()
+
     # -- called by the event loop ---------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -148,6 +148,9 @@ def start_ok(connection: Connection, method: methods.ConnectionStartOk) -> None:
     connection.client_properties = method.client_properties
     connection.mechanism = method.mechanism
     connection_log.named(connection)
+    if connection.peer.direct_user is not None:
+        _logged_in(connection, connection.peer.direct_user)
+        return
     certificate_user, offered = connection.peer.certificate_user, broker.mechanisms(connection.peer)
     if method.mechanism == sasl.EXTERNAL and sasl.EXTERNAL in offered and certificate_user is None:
         nobody = sasl.Credentials(sasl.EXTERNAL, "", None)

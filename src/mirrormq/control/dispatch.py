@@ -8,6 +8,7 @@ from typing import Any
 
 from mirrormq.control.commands import (
     add_queue,
+    bridges,
     clients,
     cluster,
     definitions,
@@ -65,6 +66,7 @@ COMMANDS: dict[str, CtlCommand] = {
     **leases.COMMANDS,
     **jobs.COMMANDS,
     **scrub.COMMANDS,
+    **bridges.COMMANDS,
 }
 
 ACTOR = "rmq-cli"

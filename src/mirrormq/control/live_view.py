@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from mirrormq.broker.operator_queues import declaration
@@ -30,8 +30,14 @@ PROTOCOL = "{0,9,1}"
 class LiveView:
     """Implementation of `control.node_interface.LiveObjects` over a Broker."""
 
-    def __init__(self, broker: Broker, orphans: OrphanRestorer | None = None) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        orphans: OrphanRestorer | None = None,
+        links: Callable[[], list[dict[str, Any]]] = list,
+    ) -> None:
         self._broker = broker
+        self.links = links
         self._orphans = orphans
         self._policies = PolicyMatcher(broker.metadata.state)
         self._pids = broker.pids

@@ -62,6 +62,9 @@ class LiveObjects(Protocol):
     def release_lease(self, vhost: str, queue: str, name: str) -> int | None:
         """Release a lease and return its number of messages; None if it does not exist."""
 
+    def links(self) -> list[dict[str, Any]]:
+        """Return a row for each link of shovels and federation that runs on this node."""
+
     def scrub(self, start: bool) -> dict[str, Any]:
         """Return the progress of the journal scrub; start a pass first if `start`."""
 

@@ -11,6 +11,8 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 DEFAULT, CONNECTION, CHANNEL, QUEUE, MIRRORING = "default", "connection", "channel", "queue", "mirroring"
+FEDERATION = "federation"
+"""Category of links: shovels and federation."""
 
 TURN_MAX = 200
 """Entries of one category per turn: some milliseconds of writing."""

@@ -26,15 +26,6 @@ def observe(broker: EventHost, written: WriteResult) -> None:
             orders = _removed(record, ends) if isinstance(change, Deleted) else _put(record, change.before)
             for category, text in orders:
                 broker.log_entries.add("info", category, text, actor=written.actor)
-            if isinstance(record, records.Parameter) and not isinstance(change, Deleted):
-                _parameter(broker, record)
-
-
-def _parameter(broker: EventHost, record: records.Parameter) -> None:
-    """Warn that a parameter has no effect. It is stored for exports, but its author expects an effect."""
-    what = f"Parameter '{record.name}' of component '{record.component}' in virtual host '{record.vhost}'"
-    why = "shovels and federation are not supported"
-    broker.log_entries.warn(f"{what} is stored without effect: {why}")
 
 
 def _put(record: records.Record, before: records.Record | None) -> Iterator[tuple[str, str]]:

@@ -135,6 +135,11 @@ GET whoami Return the user of the request.
 GET auth Return how to log in.
 POST rebalance/queues Distribute the masters of mirrored queues evenly over the nodes.
 POST mirrormq/queues/{vhost}/{name}/move Make the synchronised mirror on a node the master of a queue.
+GET shovels List the shovels of all nodes with their state and its reason.
+GET shovels/{vhost} List the shovels of one virtual host.
+GET shovels/vhost/{vhost}/{name} List the shovels of a virtual host, if the named one exists.
+DELETE shovels/vhost/{vhost}/{name} Delete a shovel.
+DELETE shovels/vhost/{vhost}/{name}/restart Restart a shovel.
 GET mirrormq/leases List the leases of all queues.
 GET mirrormq/leases/{vhost} List the leases of one virtual host.
 DELETE mirrormq/leases/{vhost}/{queue}/{name} Release a lease: its messages return to the queue.

@@ -29,9 +29,11 @@ from mirrormq.connections.connection import Connection
 from mirrormq.control.live_view import LiveView
 from mirrormq.control.node_interface import LiveObjects
 from mirrormq.errors import InternalError
+from mirrormq.events.log_buffer import FEDERATION
 from mirrormq.metadata.store import Unreadable
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.memory_budget import MemoryBudget
+from mirrormq.runtime.bridge_host import BridgeHost
 from mirrormq.runtime.broker_links import BrokerLinks
 from mirrormq.runtime.client_sockets import ClientSockets
 from mirrormq.runtime.journal_opening import open_orphan_collector, recover
@@ -70,7 +72,7 @@ class Application:
         self.metadata = node.metadata
         self.started_at_s = node.started_at_s
         self._log: Any = node.log
-        self._loop = node.loop
+        self.loop = self._loop = node.loop
         handles = raise_file_handle_limit() - limits.FILE_HANDLES_RESERVED
         most = settings.connection_max
         self.sockets = ClientSockets(handles if most is None else min(most, handles), self.later)
@@ -101,7 +103,8 @@ class Application:
         self.broker = Broker(settings, self.metadata, self.journal, self.clock, budget, outside)
         self._links = BrokerLinks(self)
         self.orphan_return = OrphanRestorer(self.broker, self.orphan_collector.orphans)
-        self.live: LiveObjects = LiveView(self.broker, self.orphan_return)
+        self.bridges = BridgeHost(self)
+        self.live: LiveObjects = LiveView(self.broker, self.orphan_return, self.bridges.rows)
         self.resources = ResourceWatch(
             settings.name, self.broker.alarms, settings.data_directory, memory_limit,
             settings.disk_limit_bytes(total),
@@ -122,6 +125,7 @@ class Application:
         self.later(limits.HOUSEKEEPING_INTERVAL_S, self._housekeeping)
         ScrubTask(self).start()
         self._watch_resources()
+        self.bridges.start()
 
     def suspend_listeners(self) -> None:
         """Accept no new clients; existing connections stay open."""
@@ -315,6 +319,10 @@ class Application:
             self._log.error(f"{whose}: closing it failed:\n{traceback.format_exc()}")
             connection.finish()
 
+    def log_link(self, level: str, text: str) -> None:
+        """Write a line about a link to the log."""
+        getattr(self._log, level)(text, category=FEDERATION)
+
     def warn(self, line: str) -> None:
         """Write a warning to the log."""
         self._log.warning(line)
@@ -352,6 +360,7 @@ class Application:
         for server in self._servers:
             server.close()
         self._leaving = at_once
+        await self.bridges.stop(at_once=at_once or bool(self.node.exit_code))
         await self.management.stop()
         if not self.node.exit_code:
             await self._close_clients()

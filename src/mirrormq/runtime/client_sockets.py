@@ -7,7 +7,7 @@ also *rests* briefly, so that the consumers of a congested queue can catch up.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mirrormq import limits
 from mirrormq.runtime.large_reads import LARGE_READ_BYTES
@@ -17,6 +17,30 @@ if TYPE_CHECKING:
     from mirrormq.runtime.amqp_socket import AmqpSocket
 
 Later = Callable[[float, Callable[[], None]], object]
+
+
+class ConnectionSocket(Protocol):
+    """Transport of a connection's bytes: a socket, or the other end inside this node."""
+
+    @property
+    def held(self) -> bool:
+        """Whether the connection accepts no frames at present."""
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of output that the client has not received yet."""
+
+    def resume(self) -> bool:
+        """Let the connection process buffered frames; return whether it was not held."""
+
+    def has_rested(self) -> bool:
+        """Return whether the queue that the publisher rests for is no longer congested."""
+
+    def wake(self) -> None:
+        """End the rest."""
+
+    def write(self) -> None:
+        """Pass the connection's output on."""
 
 
 class ClientSockets:
@@ -29,9 +53,9 @@ class ClientSockets:
         self.accepted: set[AmqpSocket] = set()
         self.refusing = False
         """The last client that tried to connect exceeded the limit."""
-        self.by_connection: dict[Connection, AmqpSocket] = {}
-        self._paused: dict[AmqpSocket, None] = {}
-        self._resting: dict[AmqpSocket, None] = {}
+        self.by_connection: dict[Connection, ConnectionSocket] = {}
+        self._paused: dict[ConnectionSocket, None] = {}
+        self._resting: dict[ConnectionSocket, None] = {}
         self.large_reads = memoryview(bytearray(LARGE_READ_BYTES))
         """Shared buffer for large reads. The next read of any client overwrites it."""
 
@@ -45,6 +69,10 @@ class ClientSockets:
     def dismiss(self, socket: AmqpSocket) -> None:
         """Remove a closed socket."""
         self.accepted.discard(socket)
+        self.leave(socket)
+
+    def leave(self, socket: ConnectionSocket) -> None:
+        """Forget that a socket waits."""
         self._paused.pop(socket, None)
         self._resting.pop(socket, None)
 
@@ -56,7 +84,7 @@ class ClientSockets:
             if socket is not None:
                 socket.write()
 
-    def pause(self, socket: AmqpSocket) -> None:
+    def pause(self, socket: ConnectionSocket) -> None:
         """Record that the socket's connection is held."""
         self._paused[socket] = None
 
@@ -74,7 +102,7 @@ class ClientSockets:
                 self._paused.pop(socket, None)
         return resumed
 
-    def rest(self, socket: AmqpSocket) -> None:
+    def rest(self, socket: ConnectionSocket) -> None:
         """Let a publisher rest until its queue is no longer congested, at most `PUBLISHER_REST_S`."""
         if not self._resting:
             self._later(limits.PUBLISHER_REST_S, self._wake_all)

@@ -229,6 +229,12 @@ queues_deleted_total
 
 _MIRRORMQ = {
     GAUGE: """
+bridge_links
+    Links of shovels and federation on this node, by state
+bridge_pending
+    Messages that a link has received and not published yet
+bridge_unconfirmed
+    Messages that a link has published and the destination has not confirmed yet
 cluster_nodes
     Members of the cluster
 cluster_nodes_running
@@ -269,6 +275,12 @@ scrub_segments_done
     Verified segments of the current or last pass
 """,
     COUNTER: """
+bridge_forwarded_total
+    Messages that a link has moved
+bridge_refused_total
+    Refusals by the destination of a link: rejected and unroutable messages
+bridge_restarts_total
+    Failed attempts of a link
 failovers_total
     Promotions after the loss of a master, as observed by this node
 promotions_incomplete_total

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from urllib.parse import parse_qsl
 
 from mirrormq.management.managed_node import ManagedNode
+from mirrormq.management.metrics.bridge_metrics import of_bridges
 from mirrormq.management.metrics.detailed_metrics import detailed
 from mirrormq.management.metrics.exposition import Exposition, labels
 from mirrormq.management.metrics.node_metrics import of_node
@@ -57,6 +58,7 @@ async def _everything(node: ManagedNode, per_object: bool) -> AsyncIterator[byte
     _counted(exposition, objects)
     _global(exposition, objects, sums)
     await of_rings(node, exposition, per_object)
+    of_bridges(node, exposition, per_object)
     for piece in exposition.pieces():
         yield piece
         await asyncio.sleep(0)

@@ -14,7 +14,6 @@ from mirrormq.wire.fields import plain
 if TYPE_CHECKING:
     from mirrormq.connections.connection import Connection
 
-PROTOCOL = "AMQP 0-9-1"
 CLOSED_BY = "Closed via management plugin"
 
 
@@ -37,7 +36,7 @@ def row(call: ApiRequest, connection: Connection, nothing: str | None = None) ->
         "peer_host": peer.host,
         "peer_port": peer.port,
         "port": peer.server_port,
-        "protocol": PROTOCOL,
+        "protocol": peer.protocol,
         "send_pend": call.node.pending_bytes(connection),
         "ssl": peer.tls,
         "state": "blocked" if connection.blocked else "running",

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from mirrormq.bridges.local_uris import local_uri_refusal
+from mirrormq.control.commands.command_checks import validation_failed
 from mirrormq.control.commands.parameters import (
     OPERATOR_POLICY_COMPONENT,
     POLICY_COMPONENT,
@@ -50,8 +52,11 @@ def put(call: ApiRequest) -> EmptyReply:
     if call.parts["component"] == POLICY_COMPONENT:
         raise bad_request(POLICY_NOT_A_PARAMETER)
     existed = any(row["name"] == call.name for row in _rows(call))
+    component = call.parts["component"]
     try:
-        command = parameter_command(call.state, call.vhost, call.parts["component"], call.name, value)
+        command = parameter_command(call.state, call.vhost, component, call.name, value)
+        if refusal := local_uri_refusal(call.user, call.may_enter, call.vhost, component, value):
+            raise validation_failed(refusal)
     except ControlError as error:
         raise bad_request(html_escaped(error.text)) from None
     call.write(command)

@@ -1,0 +1,66 @@
+"""Resource: shovels of all nodes with their status, their restart and their deletion."""
+
+from __future__ import annotations
+
+from mirrormq.bridges.link_placement import SHOVEL
+from mirrormq.control import shovel_rows
+from mirrormq.control.commands.bridges import LIST_LINKS
+from mirrormq.control.control_protocol import Request
+from mirrormq.control.shovel_rows import Shovel
+from mirrormq.management import access
+from mirrormq.management.api_request import ApiRequest, EmptyReply, ListReply
+from mirrormq.management.http_errors import not_found
+from mirrormq.management.route_table import ApiRoute
+from mirrormq.metadata.commands import DeleteParameter, RestartLink
+
+
+async def _shovels(call: ApiRequest) -> list[Shovel]:
+    vhosts = set(call.chosen_vhosts())
+    links = await call.node.carry_out(Request(LIST_LINKS, [], {}))
+    return [each for each in shovel_rows.all_shovels(call.state, links) if each.key[0] in vhosts]
+
+
+def _listing(shovels: list[Shovel]) -> ListReply:
+    return ListReply(shovels, shovel_rows.api_row, lambda shovel: str(shovel.key[2]))
+
+
+async def list_shovels(call: ApiRequest) -> ListReply:
+    return _listing(await _shovels(call))
+
+
+async def show(call: ApiRequest) -> ListReply:
+    """Return all shovels of the vhost, as RabbitMQ does, if the named one exists."""
+    _check_exists(call)
+    return _listing(await _shovels(call))
+
+
+def _check_exists(call: ApiRequest) -> None:
+    if (call.vhost, SHOVEL, call.name) not in call.state.parameters:
+        raise not_found()
+
+
+def delete(call: ApiRequest) -> EmptyReply:
+    _check_exists(call)
+    call.write(DeleteParameter(call.vhost, SHOVEL, call.name))
+    return EmptyReply()
+
+
+def restart(call: ApiRequest) -> EmptyReply:
+    _check_exists(call)
+    call.write(RestartLink(call.vhost, SHOVEL, call.name))
+    return EmptyReply()
+
+
+def monitored_vhost(call: ApiRequest) -> None:
+    """Require the tag monitoring, and a vhost that exists."""
+    access.monitor(call)
+    if call.parts.get("vhost", "") not in call.state.vhosts and "vhost" in call.parts:
+        raise not_found()
+
+
+ROUTES = [
+    ApiRoute("shovels", monitored_vhost, {"GET": list_shovels}),
+    ApiRoute("shovels/{vhost}", monitored_vhost, {"GET": list_shovels}),
+    ApiRoute("shovels/vhost/{vhost}/{name}", monitored_vhost, {"GET": show, "DELETE": delete}),
+    ApiRoute("shovels/vhost/{vhost}/{name}/restart", monitored_vhost, {"DELETE": restart}),
+]

@@ -1,0 +1,299 @@
+"""Runner of one link: its client connections, its timer, its log lines."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from mirrormq.auth.permissions import DIRECT_USER
+from mirrormq.bridges.link import Link, Side
+from mirrormq.bridges.link_kinds import LinkContext, LinkKind
+from mirrormq.bridges.link_plan import LinkPlan
+from mirrormq.bridges.link_status import LinkState, LinkStatus, shown_uri
+from mirrormq.client.amqp_uri import HEARTBEAT_S, AmqpUri
+from mirrormq.client.client_events import Closed, CloseReason, Event, Opened
+from mirrormq.client.client_handshake import ClientOptions
+from mirrormq.client_io.asyncio_client import AsyncioClient
+from mirrormq.client_io.client_socket import ConnectionEnded
+from mirrormq.metadata.cluster_name import cluster_name
+from mirrormq.metadata.link_records import Link as LinkRecord
+from mirrormq.runtime.local_client import LocalClient
+
+if TYPE_CHECKING:
+    from mirrormq.runtime.application import Application
+
+PRODUCT = "mirrormq link"
+
+FAULT_PAUSE_S = 5.0
+"""Pause after an unexpected error in a link, RabbitMQ's default of `reconnect-delay`."""
+
+SETUP_TIMEOUT_S = 30.0
+"""Time between an open connection and a running link. It guards against a broker that accepts connections
+and answers no requests."""
+
+Client = AsyncioClient | LocalClient
+
+
+def now_ms() -> int:
+    """Return the Unix time in milliseconds."""
+    return int(time.time() * 1000)
+
+
+class LinkRunner:
+    """Link of this node. Implements `bridges.link.LinkHost`."""
+
+    def __init__(
+        self,
+        application: Application,
+        record: LinkRecord,
+        kind: LinkKind,
+        definition: Any,
+        over: Callable[[LinkRunner, bool], None],
+    ) -> None:
+        self._application = application
+        self.record = record
+        self.definition = definition
+        self._kind = kind
+        self._over = over
+        self._loop = asyncio.get_running_loop()
+        self._clients: dict[Side, Client] = {}
+        self._opening: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._setup_timer: asyncio.TimerHandle | None = None
+        self._shown = (LinkState.STARTING.value, "")
+        self._stopping = False
+        self.link: Link | None = None
+        self._failure = ""
+        """Reason why the definition cannot be run, or the last unexpected error."""
+        self._failed_ms = 0
+
+    # -- start, stop, status ----------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin the first attempt."""
+        application = self._application
+        state = application.metadata.state
+
+        def uri_indexes() -> tuple[int, int]:
+            assert self.link is not None
+            return self.link.uri_index(Side.SOURCE), self.link.uri_index(Side.DESTINATION)
+
+        context = LinkContext(
+            cluster_name(state, application.settings.name), lambda: int(time.time()), uri_indexes
+        )
+        try:
+            plan: LinkPlan = self._kind.plan(self.record.key, self.definition, context)
+        except ValueError as error:
+            self._failure, self._failed_ms = f"the definition cannot be used: {error}", now_ms()
+            self._log_change()
+            return
+        self.link = Link(plan, self)
+        self._act(lambda link: link.start(now_ms()))
+
+    def stop(self) -> None:
+        """End the link in good order; the owner hears of the end."""
+        self._stopping = True
+        if self.link is None or self._failure:
+            self._end(False)
+        else:
+            self._act(lambda link: link.stop(now_ms()))
+
+    def drop(self) -> None:
+        """End the link at once, without waiting for confirms."""
+        self._stopping = True
+        self.hang_up()
+        self._cancel_timers()
+
+    def status(self) -> LinkStatus:
+        """Return the status with the URIs in use."""
+        if self.link is None or self._failure:
+            return LinkStatus(LinkState.TERMINATED.value, self._failure, self._failed_ms)
+        sources, destinations = self._kind.uris(self.definition)
+        return msgspec.structs.replace(
+            self.link.status(),
+            source_uri=shown_uri(sources[self.link.uri_index(Side.SOURCE)]),
+            destination_uri=shown_uri(destinations[self.link.uri_index(Side.DESTINATION)]),
+        )
+
+    # -- LinkHost ---------------------------------------------------------------------------------
+
+    def connect(self, side: Side, uri: AmqpUri) -> None:
+        task = self._loop.create_task(self._connect(side, uri))
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
+
+    async def _connect(self, side: Side, uri: AmqpUri) -> None:
+        opened = False
+        client: Client
+
+        def handle(events: list[Event]) -> None:
+            nonlocal opened
+            if self._clients.get(side) is not client:
+                return
+            if not opened:
+                if not any(isinstance(event, Opened) for event in events):
+                    # A socket that fails before it is open raises from `open` as well.
+                    if isinstance(client, LocalClient):
+                        self._act(lambda link: link.receive(side, events, now_ms()))
+                    return
+                opened = True
+                events = [event for event in events if not isinstance(event, Opened)]
+                self._watch_setup()
+                self._act(lambda link: link.connected(side, client.connection, now_ms()))
+            self._act(lambda link: link.receive(side, events, now_ms()))
+
+        def resumed() -> None:
+            if side is Side.DESTINATION and self._clients.get(side) is client:
+                self._act(lambda link: link.proceed(now_ms()))
+
+        try:
+            client = self._client(uri, handle, resumed)
+        except ConnectionEnded as ended:
+            self._lost(side, ended.closed)
+            return
+        self._clients[side] = client
+        try:
+            await client.open()
+        except ConnectionEnded as ended:
+            if self._clients.get(side) is client:
+                self._lost(side, ended.closed)
+
+    def _lost(self, side: Side, closed: Closed) -> None:
+        self._act(lambda link: link.lost(side, closed, now_ms()))
+
+    def _client(
+        self, uri: AmqpUri, handle: Callable[[list[Event]], None], resumed: Callable[[], None]
+    ) -> Client:
+        assert self.link is not None
+        name = self.link.plan.name
+        application = self._application
+        if uri.host:
+            options = ClientOptions.of_uri(uri, PRODUCT, heartbeat_s=HEARTBEAT_S, connection_name=name)
+            return AsyncioClient(uri, options, handle, resumed)
+        options = ClientOptions.of_uri(uri, PRODUCT, heartbeat_s=None, connection_name=name)
+        user = DIRECT_USER
+        if uri.user is not None:
+            known = application.metadata.state.users.get(uri.user)
+            if known is None:
+                text = f"this cluster has no user '{uri.user}'"
+                raise ConnectionEnded(Closed(CloseReason.LOGIN_REFUSED, text))
+            user = known
+        return LocalClient(application, user, options, handle, resumed)
+
+    def hang_up(self) -> None:
+        clients, self._clients = self._clients, {}
+        for task in self._opening:
+            if task is not asyncio.current_task(self._loop):
+                task.cancel()
+        for client in clients.values():
+            client.abort("the link gave the connection up")
+        self._stop_watching()
+
+    def read_source(self, reading: bool) -> None:
+        if (client := self._clients.get(Side.SOURCE)) is not None:
+            client.read(reading)
+
+    def writable(self) -> bool:
+        client = self._clients.get(Side.DESTINATION)
+        return client is not None and client.writable
+
+    def ended(self, finished: bool) -> None:
+        self._end(finished)
+
+    # -- internals --------------------------------------------------------------------------------
+
+    def _act(self, action: Callable[[Link], None]) -> None:
+        """Call the link, then carry out what it has decided."""
+        link = self.link
+        if link is None:
+            return
+        try:
+            action(link)
+            for client in list(self._clients.values()):
+                client.flush()
+            if link.transfer is not None:
+                self._stop_watching()
+        except Exception as error:
+            self._fault(error)
+            return
+        self._arm(link.wake_ms)
+        self._log_change()
+
+    def act(self, action: Callable[[Link], None]) -> None:
+        """Call the link for its owner."""
+        self._act(action)
+
+    def _arm(self, wake_ms: int | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if wake_ms is not None:
+            self._timer = self._loop.call_later(max(0, wake_ms - now_ms()) / 1000, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._act(lambda link: link.tick(now_ms()))
+
+    def _watch_setup(self) -> None:
+        self._stop_watching()
+        self._setup_timer = self._loop.call_later(SETUP_TIMEOUT_S, self._setup_expired)
+
+    def _stop_watching(self) -> None:
+        if self._setup_timer is not None:
+            self._setup_timer.cancel()
+            self._setup_timer = None
+
+    def _setup_expired(self) -> None:
+        self._setup_timer = None
+        if self.link is not None and self.link.transfer is None and self._clients:
+            side = Side.DESTINATION if Side.DESTINATION in self._clients else Side.SOURCE
+            text = f"the broker did not answer the link's requests within {SETUP_TIMEOUT_S:g} s"
+            self._act(lambda link: link.lost(side, Closed(CloseReason.TIMEOUT, text), now_ms()))
+
+    def _fault(self, error: Exception) -> None:
+        """Contain an unexpected error: log it, and begin anew after a pause."""
+        self._application.fault(None, error)
+        self._cancel_timers()
+        with contextlib.suppress(Exception):
+            self.hang_up()
+        self._failure = f"unexpected error, see the log of this node: {error}"
+        self._failed_ms = now_ms()
+        self.link = None
+        if self._stopping:
+            self._end(False)
+        else:
+            self._timer = self._loop.call_later(FAULT_PAUSE_S, self._begin_anew)
+
+    def _begin_anew(self) -> None:
+        self._timer = None
+        self._failure = ""
+        self.start()
+
+    def _cancel_timers(self) -> None:
+        self._stop_watching()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _end(self, finished: bool) -> None:
+        self.hang_up()
+        self._cancel_timers()
+        self._over(self, finished)
+
+    def _log_change(self) -> None:
+        status = self.status()
+        shown = (status.state, status.reason)
+        if shown == self._shown:
+            return
+        self._shown = shown
+        level = "info" if status.state in ("running", "finished", "starting") else "warning"
+        where = f" in vhost '{self.record.vhost}'" if self.record.vhost else ""
+        text = f"{self.record.kind} '{self.record.name}'{where}: {status.state}"
+        if status.reason:
+            text += f": {status.reason}"
+        self._application.log_link(level, text)

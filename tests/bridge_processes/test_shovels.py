@@ -1,0 +1,218 @@
+"""Shovels of one node: local and remote ends, reasons of failures, limits, commands."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.bridge_processes.broker_messages import drain, publish, ready
+from tests.brokers.mirrormq import MirrorMQ
+from tests.brokers.ports import free_ports
+from tests.management.http import Client
+from tests.waiting import until
+
+
+def put_shovel(client: Client, name: str, **value: Any) -> None:
+    """Create a shovel; keys are written with underscores, both ends are this node unless given."""
+    given = {"src-uri": "amqp://", "dest-uri": "amqp://"}
+    given |= {key.replace("_", "-"): each for key, each in value.items()}
+    reply = client.put(f"parameters/shovel/%2F/{quote(name, safe='')}", {"value": given})
+    assert reply.status in (201, 204), reply.body
+
+
+def shovel(client: Client, name: str) -> dict[str, Any]:
+    found = [row for row in client.get("shovels") if row["name"] == name]
+    return found[0] if found else {}
+
+
+def state_is(client: Client, name: str, state: str) -> dict[str, Any]:
+    """Wait for a state; return the row."""
+    return until(
+        lambda: row if (row := shovel(client, name)).get("state") == state else None,
+        lambda: f"{state}: {shovel(client, name)}",
+    )
+
+
+@pytest.mark.parametrize("remote", ["", "source", "destination", "both"])
+def test_a_shovel_moves_messages_between_local_and_remote_ends(
+    node: MirrorMQ, client: Client, remote: str
+) -> None:
+    uri = f"amqp://guest:guest@127.0.0.1:{node.amqp_port}"
+    source = uri if remote in ("source", "both") else "amqp://"
+    destination = uri if remote in ("destination", "both") else "amqp://"
+    name, bodies = f"ends {remote}", [f"m{number}" for number in range(50)]
+    publish(node.amqp_port, f"from {remote}", bodies)
+    put_shovel(
+        client, name, src_uri=source, src_queue=f"from {remote}", dest_uri=destination,
+        dest_queue=f"to {remote}", dest_add_forward_headers=True, dest_add_timestamp_header=True,
+    )  # fmt: skip
+    row = until(lambda: found if (found := shovel(client, name)).get("forwarded") == 50 else None)
+    assert row["state"] == "running" and "reason" not in row
+    assert "guest" not in row["src_uri"] + row["dest_uri"], "no credentials in the status"
+    moved = drain(node.amqp_port, f"to {remote}")
+    assert [body for body, _ in moved] == bodies
+    (entry,) = moved[0][1].headers["x-shovelled"]
+    assert (entry["shovel-name"], entry["shovel-type"], entry["src-queue"]) == (
+        name, "dynamic", f"from {remote}",
+    )  # fmt: skip
+    assert isinstance(moved[0][1].headers["x-shovelled-timestamp"], int)
+    assert client.delete(f"shovels/vhost/%2F/{quote(name)}").status == 204
+    until(lambda: not any(each["name"] == name for each in client.get("shovels")))
+    until(lambda: not any(f"Shovel {name}" in str(each) for each in client.get("connections")))
+
+
+FAULTS = {
+    "password": ("amqp://guest:wrong@127.0.0.1:{port}", "ACCESS_REFUSED - Login was refused"),
+    "vhost": ("amqp://guest:guest@127.0.0.1:{port}/nosuch", "vhost nosuch not found"),
+    "port": ("amqp://guest:guest@127.0.0.1:{closed}", "no broker answers at 127.0.0.1:{closed}"),
+    "host": ("amqp://nosuch.invalid", "no broker answers at nosuch.invalid:5672"),
+    "local vhost": ("amqp:///nosuch", "vhost nosuch not found"),
+    "local user": ("amqp://nobody@", "this cluster has no user 'nobody'"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_wrong_uri_is_the_reason_of_the_state(node: MirrorMQ, client: Client, fault: str) -> None:
+    ports = {"port": node.amqp_port, "closed": free_ports(1)[0]}
+    uri, reason = (text.format(**ports) for text in FAULTS[fault])
+    value = {"src-uri": uri, "src-queue": "q", "dest-uri": "amqp://", "dest-queue": "r"}
+    node.control("set_parameter", "shovel", f"bad {fault}", json.dumps(value))
+    row = state_is(client, f"bad {fault}", "terminated")
+    assert reason in row["reason"] and row["attempts"] >= 1 and row["next_attempt"]
+    table = node.control("shovel_status")
+    assert reason in table and "termination_reason" in table.splitlines()[0].split("\t")
+    node.control("restart_shovel", f"bad {fault}")
+    node.control("delete_shovel", f"bad {fault}")
+    assert not shovel(client, f"bad {fault}")
+
+
+def test_uris_are_tried_in_order_and_the_one_in_use_is_shown(node: MirrorMQ, client: Client) -> None:
+    closed, uri = free_ports(1)[0], f"amqp://127.0.0.1:{node.amqp_port}"
+    publish(node.amqp_port, "several", ["one"])
+    put_shovel(
+        client, "several", src_uri=[f"amqp://127.0.0.1:{closed}", uri], src_queue="several", dest_queue="x"
+    )
+    assert state_is(client, "several", "running")["src_uri"] == uri
+    client.delete("shovels/vhost/%2F/several")
+
+
+@pytest.mark.parametrize(("limit", "moved"), [("queue-length", 30), (7, 7), (0, 0)])
+def test_a_finished_shovel_deletes_itself(
+    node: MirrorMQ, client: Client, limit: str | int, moved: int
+) -> None:
+    source, target = f"limited {limit}", f"target {limit}"
+    publish(node.amqp_port, source, [str(number) for number in range(30)])
+    publish(node.amqp_port, target, [])
+    put_shovel(client, source, src_queue=source, src_delete_after=limit, dest_queue=target)
+    until(lambda: not shovel(client, source))
+    assert client.request("GET", f"parameters/shovel/%2F/{quote(source)}").status == 404
+    assert [int(body) for body, _ in drain(node.amqp_port, target)] == list(range(moved))
+    assert ready(node.amqp_port, source) == 30 - moved
+
+
+def test_a_full_destination_backs_off_and_the_state_says_so(node: MirrorMQ, client: Client) -> None:
+    arguments = {"x-max-length": 2, "x-overflow": "reject-publish"}
+    client.put("queues/%2F/full", {"durable": True, "arguments": arguments})
+    publish(node.amqp_port, "to full", [str(number) for number in range(6)])
+    put_shovel(client, "full", src_queue="to full", dest_queue="full")
+    row = state_is(client, "full", "blocked")
+    assert row["reason"].startswith("rejected: ")
+    until(lambda: ready(node.amqp_port, "full") == 2)
+    assert shovel(client, "full")["refused"] < 20, "RabbitMQ: a thousand in each second"
+    moved: list[str] = []
+
+    def all_moved() -> bool:
+        moved.extend(body for body, _ in drain(node.amqp_port, "full"))
+        return len(moved) == 6
+
+    until(all_moved)
+    assert moved == [str(number) for number in range(6)]
+    state_is(client, "full", "running")
+    client.delete("shovels/vhost/%2F/full")
+
+
+def test_an_unroutable_destination_loses_nothing(node: MirrorMQ, client: Client) -> None:
+    publish(node.amqp_port, "to nowhere", ["a", "b"])
+    put_shovel(client, "nowhere", src_queue="to nowhere", dest_exchange="amq.direct", dest_exchange_key="k")
+    assert state_is(client, "nowhere", "blocked")["reason"].startswith("unroutable: ")
+    client.put("queues/%2F/somewhere", {"durable": True})
+    client.post("bindings/%2F/e/amq.direct/q/somewhere", {"routing_key": "k"})
+    until(lambda: ready(node.amqp_port, "somewhere") == 2)
+    state_is(client, "nowhere", "running")
+    client.delete("shovels/vhost/%2F/nowhere")
+
+
+def test_a_missing_exchange_is_the_reason(node: MirrorMQ, client: Client) -> None:
+    put_shovel(client, "no exchange", src_exchange="nosuch", dest_queue="through")
+    row = state_is(client, "no exchange", "terminated")
+    assert row["reason"] == "source: NOT_FOUND - no exchange 'nosuch' in vhost '/'"
+    client.put("exchanges/%2F/nosuch", {"type": "fanout"})
+    state_is(client, "no exchange", "running")
+    publish(node.amqp_port, "", ["through"], exchange="nosuch")
+    until(lambda: [body for body, _ in drain(node.amqp_port, "through")] == ["through"])
+    client.delete("shovels/vhost/%2F/no%20exchange")
+
+
+def test_a_changed_definition_restarts_the_shovel_and_an_equal_one_does_not(
+    node: MirrorMQ, client: Client
+) -> None:
+    publish(node.amqp_port, "changing", [])
+    put_shovel(client, "changing", src_queue="changing", dest_queue="first")
+    before = state_is(client, "changing", "running")
+    names = {row["name"] for row in client.get("connections")}
+    put_shovel(client, "changing", src_queue="changing", dest_queue="first")
+    publish(node.amqp_port, "changing", ["a"])
+    until(lambda: [body for body, _ in drain(node.amqp_port, "first")] == ["a"])
+    assert names <= {row["name"] for row in client.get("connections")}
+    assert shovel(client, "changing")["timestamp"] == before["timestamp"]
+    put_shovel(client, "changing", src_queue="changing", dest_queue="second")
+    publish(node.amqp_port, "changing", ["b"])
+    until(lambda: shovel(client, "changing").get("dest_queue") == "second")
+    state_is(client, "changing", "running")
+    until(lambda: [body for body, _ in drain(node.amqp_port, "second")] == ["b"])
+    client.delete("shovels/vhost/%2F/changing")
+
+
+def test_status_in_rabbitmqs_form(node: MirrorMQ, client: Client) -> None:
+    put_shovel(
+        client, "form", src_exchange="amq.topic", src_exchange_key="k.#", dest_exchange="amq.fanout",
+        dest_exchange_key="newkey",
+    )  # fmt: skip
+    state_is(client, "form", "running")
+    (row,) = [
+        row
+        for row in json.loads(node.control("shovel_status", "--formatter", "json"))
+        if row["name"] == "form"
+    ]
+    assert row.pop("last_changed")
+    wanted = {
+        "destination": "amqp://", "destination_exchange": "amq.fanout", "destination_exchange_key": "newkey",
+        "destination_protocol": "amqp091", "name": "form", "source": "amqp://",
+        "source_exchange": "amq.topic", "source_exchange_key": "k.#", "source_protocol": "amqp091",
+        "state": "running", "termination_reason": "", "type": "dynamic", "vhost": "/",
+    }  # fmt: skip
+    assert {name: row[name] for name in wanted} == wanted
+    assert client.delete("shovels/vhost/%2F/form/restart").status == 204
+    assert client.delete("shovels/vhost/%2F/nosuch/restart").status == 404
+    assert client.delete("shovels/vhost/%2F/nosuch").status == 404
+    assert client.request("GET", "shovels/nosuch").status == 404
+    assert [row["name"] for row in client.get("shovels/vhost/%2F/form")] == ["form"]
+    with pytest.raises(RuntimeError, match="Shovel with the given name was not found on the target node"):
+        node.control("delete_shovel", "nosuch")
+    client.delete("shovels/vhost/%2F/form")
+
+
+def test_a_local_uri_needs_access_to_its_vhost(client: Client) -> None:
+    value = {"src-uri": "amqp:///nosuch", "src-queue": "q", "dest-uri": "amqp://", "dest-queue": "r"}
+    reply = client.put("parameters/shovel/%2F/denied", {"value": value})
+    assert reply.status == 400
+    assert 'user "guest" may not connect to vhost "nosuch"' in reply.json["reason"]
+
+
+def test_only_monitoring_users_see_shovels(node: MirrorMQ, client: Client) -> None:
+    client.put("users/plain", {"password": "plain", "tags": "management"})
+    reply = Client(node.management_port, "plain", "plain").request("GET", "shovels")
+    assert (reply.status, reply.json["reason"]) == (401, "Not monitor user")
