@@ -25,7 +25,7 @@ from mirrormq.sequences.spans import Span, unpack
 from mirrormq.spark.client.node_address import parse_uris
 from mirrormq.spark.client.node_selection import Nodes
 from mirrormq.spark.client.range_client import RangeClient
-from mirrormq.spark.client.range_reader import read
+from mirrormq.spark.client.range_reader import QueueRange, read
 
 QUEUE = "cost"
 LEASED = 300_000
@@ -94,7 +94,7 @@ def read_until_stopped(uri: str, queue: str, span: Span) -> None:
     print("reading", flush=True)
     with RangeClient(Nodes(parse_uris(uri))) as range_client:
         while not stop_signals:
-            for batch in read(range_client, queue, [span], spark_lines.BODY_BYTES):
+            for batch in read(range_client, QueueRange(queue, [span], spark_lines.BODY_BYTES)):
                 rows += len(batch)
                 if stop_signals:
                     break

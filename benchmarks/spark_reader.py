@@ -22,7 +22,7 @@ from mirrormq.sequences.spans import Span
 from mirrormq.spark.client.node_address import parse_uris
 from mirrormq.spark.client.node_selection import Nodes
 from mirrormq.spark.client.range_client import RangeClient
-from mirrormq.spark.client.range_reader import read
+from mirrormq.spark.client.range_reader import QueueRange, read
 from mirrormq.spark.source.arrow import ArrowColumns
 from mirrormq.spark.source.row_schema import COLUMNS
 
@@ -61,7 +61,8 @@ def _measure(broker: MirrorMQ, kind: MessageKind, messages: int) -> ReadCost:
         extent = range_protocol.read_extent(range_client.ask(range_protocol.extent(queue)).headers)
         for _ in range(ROUNDS):
             cpu_s, node_s, began_s, rows = time.process_time(), _cpu_s(broker.pid), time.monotonic(), 0
-            for batch in read(range_client, queue, [Span(extent.first, messages)], spark_lines.BODY_BYTES):
+            wanted = QueueRange(queue, [Span(extent.first, messages)], spark_lines.BODY_BYTES)
+            for batch in read(range_client, wanted):
                 rows += maker.record_batch(queue, batch).num_rows
             if rows != messages:
                 raise RuntimeError(f"{rows} of {messages} messages were read")

@@ -15,7 +15,7 @@ from mirrormq.ranges.range_batch import BatchEnvelope, RangeBatch
 from mirrormq.sequences.spans import Span, count_of
 from mirrormq.spark.client.range_reader import pieces
 from mirrormq.spark.source.arrow import ArrowColumns
-from mirrormq.spark.source.plan import PartitionPart, partitions, shares
+from mirrormq.spark.source.plan import PartitionPart, RangePartition, partitions, shares
 from mirrormq.spark.source.row_schema import columns
 from mirrormq.wire.fields import Field, ScaledDecimal, table_of
 from mirrormq.wire.properties import BasicProperties, encode_properties
@@ -115,19 +115,40 @@ def test_a_time_stamp_that_is_no_time_is_left_out() -> None:
     assert table([BatchEnvelope(b"", b"", properties)], [0])[0]["timestamp"] is None
 
 
+def tasks(parts: list[PartitionPart], at_least: int) -> list[tuple[PartitionPart, ...]]:
+    return [each.parts for each in partitions(parts, at_least) if isinstance(each, RangePartition)]
+
+
 def test_a_batch_is_cut_into_partitions() -> None:
     part = PartitionPart("q", (Span(0, 10), Span(50, 5)), 1500, True)
-    assert [each.part for each in partitions([part], 1)] == [part]  # type: ignore[attr-defined]
-    cut = [each.part for each in partitions([part], 4)]  # type: ignore[attr-defined]
+    assert tasks([part], 1) == [(part,)]
+    cut = [each for (each,) in tasks([part], 4)]
     assert [each.spans for each in cut] == [
         ((0, 3),), ((3, 4),), ((7, 3), (50, 1)), ((51, 4),),
     ]  # fmt: skip
     assert sum(each.bytes for each in cut) == 1500
-    large = partitions(
-        [PartitionPart("q", (Span(0, 1_000_000),), 0, True), PartitionPart("r", (), 0, True)], 1
-    )
-    assert [each.part.messages for each in large] == [250_000] * 4  # type: ignore[attr-defined]
-    assert len(partitions([PartitionPart("q", (Span(0, 2),), 0, True)], 10)) == 2
+    large = tasks([PartitionPart("q", (Span(0, 1_000_000),), 0, True), PartitionPart("r", (), 0, True)], 1)
+    assert [each.messages for (each,) in large] == [250_000] * 4
+    assert len(tasks([PartitionPart("q", (Span(0, 2),), 0, True)], 10)) == 2
+
+
+def test_small_queues_share_a_task() -> None:
+    small = [PartitionPart(f"q{number}", (Span(0, 10),), 1000, True) for number in range(100)]
+    assert tasks(small, 1) == [tuple(small)]
+    assert [len(each) for each in tasks(small, 4)] == [25] * 4
+    assert [len(each) for each in tasks(small, 200)] == [1] * 200
+    large = PartitionPart("large", (Span(0, 40_000),), 0, True)
+    assert tasks([*small[:3], large, *small[3:5]], 1) == [tuple(small[:3]), (large,), tuple(small[3:5])]
+    heavy = [PartitionPart(f"q{number}", (Span(0, 1),), 20 * 1024 * 1024, True) for number in range(3)]
+    assert tasks(heavy, 1) == [(each,) for each in heavy]
+    assert tasks([], 3) == []
+
+
+def test_preferred_nodes_do_not_change_the_tasks() -> None:
+    small = [PartitionPart(f"q{number}", (Span(0, 10),), 0, True) for number in range(4)]
+    [task] = partitions(small, 1, lambda queue: {"q0": (1, 0), "q2": (0, 1)}.get(queue, ()))
+    assert isinstance(task, RangePartition)
+    assert (task.parts, task.orders) == (tuple(small), {"q0": (1, 0), "q2": (0, 1)})
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from mirrormq.spark.client.client_errors import RequestRefused
 from mirrormq.spark.client.node_address import parse_uris
 from mirrormq.spark.client.node_selection import Nodes
 from mirrormq.spark.client.range_client import RangeClient
-from mirrormq.spark.client.range_reader import read
+from mirrormq.spark.client.range_reader import QueueRange, read
 from mirrormq.spark.data_source_options import source_options
 from mirrormq.spark.source.queue_extents import QueueExtents
 from mirrormq.testing import Cluster
@@ -90,7 +90,7 @@ def test_a_read_goes_on_at_another_node(cluster: Cluster) -> None:
         extent = range_protocol.read_extent(range_client.ask(range_protocol.extent(QUEUE)).headers)
         spans = [Span(extent.first, MESSAGES)]
         bodies: list[bytes] = []
-        for number, batch in enumerate(read(range_client, QUEUE, spans, 200.0)):
+        for number, batch in enumerate(read(range_client, QueueRange(QUEUE, spans, 200.0))):
             bodies += [row.body for row in batch]
             if number == 0:
                 assert 0 < len(bodies) < MESSAGES

@@ -19,6 +19,7 @@ them. When every disk has removed them, the record forgets them too.
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import Any
 
 from mirrormq.errors import NotFound, PreconditionFailed
@@ -26,9 +27,11 @@ from mirrormq.leases.lease_host import LeaseHost, RequestChannel
 from mirrormq.leases.lease_owners import LeaseOwners, holds_nothing
 from mirrormq.leases.lease_rows import lease_entry, lease_row
 from mirrormq.leases.lease_take import LeaseTaking
+from mirrormq.leases.lease_writes import LeaseWrites
 from mirrormq.metadata import commands, records
 from mirrormq.metadata.changes import Change, Deleted
 from mirrormq.metadata.lease_commands import held_by, spans_held
+from mirrormq.metadata.store import INTERNAL_USER
 from mirrormq.queues import lease_operations
 from mirrormq.queues.queue import Queue
 from mirrormq.ranges import error_reasons, range_limits, range_protocol
@@ -58,6 +61,7 @@ class LeaseManager:
         self._used_ms: dict[records.LeaseKey, int] = {}
         """Time of the last use of each lease of this node's queues."""
         self._owners = LeaseOwners(broker.clock)
+        self._writes = LeaseWrites(broker)
         self.awake = False
         self.deleted = False
 
@@ -93,11 +97,11 @@ class LeaseManager:
         lease = self._find(record, name)
         self._use(lease)
         if ask == range_protocol.SETTLE:
-            self._settle(lease, values, range_request.user, answered)
+            self._settle(lease, values, range_request.user, answered, refused)
         elif ask == range_protocol.RELEASE and values.has("empty") and lease.takes:
             answered(reply(range_protocol.counted_answer(0)))
         elif ask == range_protocol.RELEASE:
-            self.release(lease, queue, range_request.user, answered)
+            self.release(lease, queue, range_request.user, answered, refused)
         else:
             answered(reply({}))
 
@@ -171,9 +175,13 @@ class LeaseManager:
             raise PreconditionFailed(f"lease '{name}' is at its limit: settle some of its messages first")
 
     def pump(self) -> bool:
-        """Collect messages for the next take in turn."""
-        if self._leasing:
+        """Collect messages for takes in turn, until as many are collected as a turn permits."""
+        room = range_limits.LEASED_AT_ONCE_MAX
+        for _ in range(len(self._leasing)):
+            if room <= 0:
+                break
             taking = self._leasing.popleft()
+            room += taking.count
             if taking.queue.deleted:
                 self._redirect(taking)
             elif not taking.collect():
@@ -182,7 +190,8 @@ class LeaseManager:
                 self._finish(taking)
                 taking.answer(_taken(records.LeaseTake(taking.number, b"", 0, 0)))
             else:
-                lease_operations.when_safe(taking.queue, lambda: self._propose(taking))
+                lease_operations.when_safe(taking.queue, partial(self._propose, taking))
+            room -= taking.count
         return bool(self._leasing)
 
     def _propose(self, taking: LeaseTaking) -> None:
@@ -194,7 +203,9 @@ class LeaseManager:
         queue = broker.metadata.state.queues.get(taking.record.key)
         epoch = 0 if queue is None else queue.ring.epoch
         command = taking.command(epoch, broker.settings.name, broker.incarnation)
-        broker.write(command, taking.range_request.user, lambda: self._proposed(taking))
+        # A command that the store does not accept leaves no record, like one that the cluster refuses.
+        proposed = partial(self._proposed, taking)
+        self._writes.add(command, taking.range_request.user, proposed, lambda error: proposed())
 
     def _proposed(self, taking: LeaseTaking) -> None:
         """Reply after the record was applied; return the messages if it was refused."""
@@ -247,7 +258,9 @@ class LeaseManager:
 
     # -- settle and release ---------------------------------------------------------------------
 
-    def _settle(self, lease: records.Lease, values: RequestValues, user: str, answered: Answered) -> None:
+    def _settle(
+        self, lease: records.Lease, values: RequestValues, user: str, answered: Answered, refused: Refused
+    ) -> None:
         if not values.has("number") and not values.has("to"):
             raise PreconditionFailed("a settle needs the header 'number' or 'to'")
         number, to = values.number("number", NUMBER_MAX), values.number("to", NUMBER_MAX)
@@ -265,11 +278,12 @@ class LeaseManager:
             answered(done)
             return
         command = commands.SettleLease(lease.queue_id, lease.name, number, to)
-        self._broker.write(command, user, lambda: answered(done))
+        self._writes.add(command, user, lambda: answered(done), refused)
 
     def release(
-        self, lease: records.Lease, queue: Queue, user: str, answered: Answered, *, since: int = -1
-    ) -> None:
+        self, lease: records.Lease, queue: Queue, user: str, answered: Answered, refused: Refused,
+        *, since: int = -1,
+    ) -> None:  # fmt: skip
         """Release a lease, after recording that consumers may have seen its messages. With `since`,
         release it only if no later take exists."""
         held = held_by(lease)
@@ -279,7 +293,7 @@ class LeaseManager:
         def end() -> None:
             done = reply(range_protocol.counted_answer(count_of(held)))
             command = commands.EndLease(lease.queue_id, lease.name, since)
-            self._broker.write(command, user, lambda: answered(done))
+            self._writes.add(command, user, lambda: answered(done), refused)
 
         lease_operations.when_safe(queue, end)
 
@@ -358,7 +372,7 @@ class LeaseManager:
 
         def forget_settled() -> None:
             if not queue.deleted:
-                self._broker.metadata.write(command)
+                self._writes.add(command, INTERNAL_USER, _ignore, _ignore)
 
         lease_operations.when_safe(queue, forget_settled)
 
@@ -383,9 +397,13 @@ class LeaseManager:
         if self._broker.clock.now_ms - self._used_ms[key] >= lease.idle_ms and key not in self._taking:
             self._used_ms[key] = self._broker.clock.now_ms
             # `since`: a take that is agreed on before the release keeps the lease alive.
-            self.release(lease, queue, lease.user, lambda given: None, since=lease.number)
+            self.release(lease, queue, lease.user, _ignore, _ignore, since=lease.number)
         if key in self._used_ms:
             self._watch(key, max(lease.idle_ms, RECHECK_MS))
+
+
+def _ignore(*ignored: object) -> None:
+    pass
 
 
 def _repeated_take(lease: records.Lease, number: int) -> RangeReply:

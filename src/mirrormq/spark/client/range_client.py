@@ -8,6 +8,7 @@ to the next one, and uses the first reply.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -32,6 +33,9 @@ NO_ROUTE, INTERNAL_ERROR = 312, 541
 
 POLL_S = 0.02
 """Time to wait for each of two nodes in turn."""
+
+REQUESTS_IN_FLIGHT_MAX = 256
+"""Requests that `ask_all` sends before it waits for replies: some 50 KiB in each direction."""
 
 NOT_NOW = frozenset({506, 541})
 """Reply codes that may change a moment later: overload, internal error."""
@@ -75,6 +79,11 @@ class RangeClient:
     ) -> None:
         self.close()
 
+    @property
+    def has_outstanding(self) -> bool:
+        """Whether replies were not fetched."""
+        return bool(self._open_numbers)
+
     def close(self) -> None:
         """Close the connection; the next request opens another one."""
         if self._connection is not None:
@@ -87,6 +96,24 @@ class RangeClient:
         Raises RequestRefused for an error reply, ConnectionLost if no node replies.
         """
         return self.finish(self.begin(headers, body))
+
+    def ask_all(self, requests: Sequence[Table]) -> list[RangeAnswer | RequestRefused]:
+        """Send many requests in one round trip; return a reply or a refusal for each.
+
+        Raises ConnectionLost if no node replies.
+        """
+        found: list[RangeAnswer | RequestRefused] = []
+        for start in range(0, len(requests), REQUESTS_IN_FLIGHT_MAX):
+            begun = [self.begin(headers) for headers in requests[start : start + REQUESTS_IN_FLIGHT_MAX]]
+            for request in begun:
+                try:
+                    found.append(self.finish(request))
+                except RequestRefused as refused:
+                    # Without a reason it is no reply: the broker has closed the channel.
+                    if not refused.reason:
+                        raise
+                    found.append(refused)
+        return found
 
     def begin(self, headers: Table, body: bytes = b"") -> OutstandingRequest:
         """Send a request; `finish` waits for the reply. Several requests may be in flight."""
@@ -115,12 +142,12 @@ class RangeClient:
             except RequestRefused:  # the broker has closed the channel or the connection
                 self._drop()
                 raise
-            if kind == OK:
+            refused = None if kind == OK else _refusal(answer.headers)
+            if refused is None or not _may_change(refused) or time.monotonic() >= deadline_s:
                 self._open_numbers.discard(request.number)
+                if refused is not None:
+                    raise refused
                 return answer
-            refused = _refusal(answer.headers)
-            if not _may_change(refused) or time.monotonic() >= deadline_s:
-                raise refused
             time.sleep(PAUSE_S)
             request.sent_over = None
 

@@ -4,17 +4,28 @@ another."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from mirrormq.ranges import range_protocol
 from mirrormq.ranges.range_batch import RangeBatch
 from mirrormq.ranges.range_limits import READ_BYTES_MAX, READ_ROWS_MAX
 from mirrormq.sequences.spans import Span, pack
+from mirrormq.spark.client.client_errors import RequestRefused
 from mirrormq.spark.client.range_client import OutstandingRequest, RangeClient
 
 QUESTIONS_UNDER_WAY = 3
 """Requests in flight: the broker handles one, one is on the network, the client decodes one."""
+
+
+class QueueRange(NamedTuple):
+    """Messages of one queue that a client reads."""
+
+    queue: str
+    spans: Sequence[Span]
+    message_bytes: float = 0.0
+    """Estimated size of a message."""
+    queue_id: int = 0
 
 
 class RangePiece(NamedTuple):
@@ -51,31 +62,46 @@ def rows_per_piece(message_bytes: float) -> int:
     return max(1, min(READ_ROWS_MAX, int(READ_BYTES_MAX / (message_bytes + 1))))
 
 
-def read(
-    range_client: RangeClient,
-    queue: str,
-    spans: Sequence[Span],
-    message_bytes: float = 0.0,
-    queue_id: int = 0,
-) -> Iterator[RangeBatch]:
-    """Yield the messages of these spans that are (still) in the queue, in order."""
-    left = pieces(spans, rows_per_piece(message_bytes))
-    asked: deque[tuple[RangePiece, OutstandingRequest]] = deque()
+def read(range_client: RangeClient, wanted: QueueRange) -> Iterator[RangeBatch]:
+    """Yield the messages of one queue that are (still) in it, in order."""
+    for _, found in read_all(range_client, [wanted]):
+        if isinstance(found, RequestRefused):
+            raise found
+        yield found
 
-    def ask(piece: RangePiece) -> tuple[RangePiece, OutstandingRequest]:
-        headers = range_protocol.meant(
-            range_protocol.read(queue, piece.from_, piece.to, READ_BYTES_MAX), queue_id
-        )
-        return piece, range_client.begin(headers, piece.spans)
+
+def read_all(
+    range_client: RangeClient, wanted: Iterable[QueueRange]
+) -> Iterator[tuple[QueueRange, RangeBatch | RequestRefused]]:
+    """Yield the messages of several queues, queue by queue, in order. Requests of the next queue are in
+    flight while a queue's last reply is awaited. A refusal ends the reads of its queue only."""
+    left = (
+        (each, piece) for each in wanted for piece in pieces(each.spans, rows_per_piece(each.message_bytes))
+    )
+    asked: deque[tuple[QueueRange, RangePiece, OutstandingRequest]] = deque()
+    refused: QueueRange | None = None
+
+    def ask(each: QueueRange, piece: RangePiece) -> tuple[QueueRange, RangePiece, OutstandingRequest]:
+        request = range_protocol.read(each.queue, piece.from_, piece.to, READ_BYTES_MAX)
+        return each, piece, range_client.begin(range_protocol.meant(request, each.queue_id), piece.spans)
 
     while True:
-        while len(asked) < QUESTIONS_UNDER_WAY and (piece := next(left, None)) is not None:
-            asked.append(ask(piece))
+        while len(asked) < QUESTIONS_UNDER_WAY and (following := next(left, None)) is not None:
+            if following[0] is not refused:
+                asked.append(ask(*following))
         if not asked:
             return
-        piece, question = asked.popleft()
-        answer = range_client.finish(question)
+        each, piece, question = asked.popleft()
+        try:
+            answer = range_client.finish(question)
+        except RequestRefused as error:
+            if not error.reason:
+                raise
+            if each is not refused:
+                refused = each
+                yield each, error
+            continue
         part = range_protocol.read_part(answer.headers)
         if part.next < piece.to:
-            asked.appendleft(ask(piece._replace(from_=part.next)))
-        yield RangeBatch(memoryview(answer.body))
+            asked.appendleft(ask(each, piece._replace(from_=part.next)))
+        yield each, RangeBatch(memoryview(answer.body))

@@ -129,8 +129,9 @@ class BrowseReader(QueueStream):
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         parts = []
+        extents = self.queues.extents_of(list(end))
         for name, at in end.items():
-            extent = self.queues.extent(name)
+            extent = extents.get(name)
             before = start.get(name)
             same = before is not None and before["id"] == at["id"]
             begin = before["next"] if before is not None and same else (extent.first if extent else 0)

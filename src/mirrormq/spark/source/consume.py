@@ -43,7 +43,6 @@ import time
 import uuid
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
@@ -51,31 +50,19 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from mirrormq.ranges import error_reasons, range_protocol
 from mirrormq.ranges.range_limits import LEASE_OWNER_MS, TAKE_MESSAGES_MAX
 from mirrormq.ranges.range_protocol import LeaseEntry, QueueExtent
-from mirrormq.sequences.spans import digest, pack, unpack
+from mirrormq.sequences.spans import unpack
 from mirrormq.spark.client.client_errors import RequestRefused
 from mirrormq.spark.client.node_selection import PAUSE_S
 from mirrormq.spark.client.range_client import RangeAnswer
 from mirrormq.spark.data_source_options import OptionError, SourceOptions
 from mirrormq.spark.source.plan import PartitionPart
 from mirrormq.spark.source.queue_stream import Offset, QueueShare, QueueStream
+from mirrormq.spark.source.queue_taking import QueueLease, QueueTaking, TakeRequest, digest_of
 from mirrormq.spark.source.renewal import Renewal
 from mirrormq.wire.fields import Table
 
-TAKES_PER_BATCH_MAX = 16
-"""Takes per batch. A batch without a limit may need several: one take has a maximum of messages, and of spans
-in a queue whose messages are scattered."""
-
-
 OWNER_PATIENCE_S = 1.5 * LEASE_OWNER_MS / 1000
 """Time to retry a lease that another client uses. The broker forgets a dead client earlier."""
-
-
-class QueueLease(NamedTuple):
-    """Lease of a query on one queue."""
-
-    name: str
-    owner: str
-    queue_id: int
 
 
 @contextmanager
@@ -88,8 +75,8 @@ def suppress_missing_queue() -> Iterator[None]:
             raise
 
 
-def _digest(parts: Sequence[PartitionPart]) -> int:
-    return digest(pack(part.spans) for part in parts)
+def _is_in_use(answer: RangeAnswer | RequestRefused) -> bool:
+    return isinstance(answer, RequestRefused) and answer.reason == error_reasons.LEASE_IN_USE
 
 
 class ConsumeReader(QueueStream):
@@ -122,16 +109,19 @@ class ConsumeReader(QueueStream):
             return self._first(limit)
         self._settle(start)
         found = {name: dict(at) for name, at in start["queues"].items()}
-        for name, extent, share in self._allowed(limit, found):
-            at = found.get(name)
-            if at is not None and at["id"] != extent.id:
-                self._replaced(name)
-                at = None
-            lease = self._of(start, extent.id)
-            at = at or {"take": self._taken_before(lease, name), "next": 0, "id": extent.id}
-            taken = self._take(lease, name, at, share)
-            if taken["take"]:
-                found[name] = taken
+        allowed = self._allowed(limit, found)
+        replaced = {name for name, extent, _ in allowed if name in found and found[name]["id"] != extent.id}
+        for name in replaced:
+            self._replaced(name)
+        leases = [self._of(start, name, extent.id) for name, extent, _ in allowed]
+        self._find_leases(leases)
+        takings = []
+        for lease, (name, extent, share) in zip(leases, allowed, strict=True):
+            at = None if name in replaced else found.get(name)
+            at = at or {"take": self._taken_before(name), "next": 0, "id": extent.id}
+            takings.append(QueueTaking(lease, at, share, self._highest(name)))
+        self._take_all(takings)
+        found.update({taking.lease.queue: taking.at for taking in takings if taking.at["take"]})
         if found == start["queues"]:
             return start
         queues = dict(sorted(found.items()))
@@ -150,26 +140,33 @@ class ConsumeReader(QueueStream):
             "partitions": self.options.partitions_min,
         }
 
-    def _of(self, offset: Offset, queue_id: int) -> QueueLease:
-        return QueueLease(offset["lease"], offset.get("owner", ""), queue_id)
+    def _of(self, offset: Offset, queue: str, queue_id: int) -> QueueLease:
+        return QueueLease(offset["lease"], offset.get("owner", ""), queue, queue_id)
 
-    def _taken_before(self, lease: QueueLease, queue: str) -> int:
+    def _highest(self, queue: str) -> int:
+        """Return the number of the lease's last take when this process began."""
+        entry = self._leases.get(queue)
+        return 0 if entry is None else entry.number
+
+    def _taken_before(self, queue: str) -> int:
         """Return the take number after which a query continues on an existing lease."""
-        entry = self._lease(lease, queue)
+        entry = self._leases.get(queue)
         if entry is None:
             return 0
         # Continue before the oldest unsettled take: its messages belong to no batch of this checkpoint yet.
         return min((take.number for take in entry.takes), default=entry.number + 1) - 1
 
-    def _lease(self, lease: QueueLease, queue: str) -> LeaseEntry | None:
-        """Return the lease as of this process's first request."""
-        if queue not in self._leases:
+    def _find_leases(self, leases: Sequence[QueueLease]) -> None:
+        """Read the state of leases that this process has not used yet."""
+        new = [lease for lease in leases if lease.queue not in self._leases]
+        requests = [range_protocol.meant(range_protocol.leases(lease.queue), lease.queue_id) for lease in new]
+        for lease, answer in zip(new, self.queues.range_client.ask_all(requests), strict=True):
             entries: list[LeaseEntry] = []
-            with suppress_missing_queue():
-                request = range_protocol.meant(range_protocol.leases(queue), lease.queue_id)
-                entries = range_protocol.read_leases(bytes(self.queues.range_client.ask(request).body))
-            self._leases[queue] = next((entry for entry in entries if entry.name == lease.name), None)
-        return self._leases[queue]
+            if isinstance(answer, RangeAnswer):
+                entries = range_protocol.read_leases(bytes(answer.body))
+            elif answer.reason != error_reasons.NO_QUEUE:
+                raise answer
+            self._leases[lease.queue] = next((each for each in entries if each.name == lease.name), None)
 
     def _allowed(
         self, limit: ReadLimit, known: Collection[str] = ()
@@ -184,113 +181,117 @@ class ConsumeReader(QueueStream):
 
     # --- takes -----------------------------------------------------------------------------------
 
-    def _take(self, lease: QueueLease, queue: str, at: Offset, share: QueueShare) -> Offset:
-        """Take up to a share. Takes made before a restart of the driver are found again, whatever the limits
-        are now."""
-        at = dict(at)
-        before = self._lease(lease, queue)
-        highest = before.number if before is not None else 0
-        messages, size = share.messages, share.bytes
-        taken = []
-        for _ in range(TAKES_PER_BATCH_MAX):
-            # A take that the lease already has returns its messages whatever the amounts: request it first,
-            # or the batch would skip messages that an earlier run of the driver took.
-            made = at["take"] < highest
-            if not made and (messages <= 0 or (size is not None and size <= 0)):
-                break
-            part = self._part(lease, queue, at["take"] + 1, messages, size or 0)
-            if part is None:
-                break
-            taken.append(part)
-            at.update(take=at["take"] + 1, next=sum(part.spans[-1]), digest=_digest(taken))
-            messages -= part.messages
-            size = None if size is None else size - part.bytes
-            if self._left is not None and not made:
-                self._left[queue] = self._left.get(queue, 0) - part.messages
-        return at
+    def _take_all(self, takings: Sequence[QueueTaking]) -> None:
+        """Take up to the share of each queue: one round trip for all queues, and further ones for those whose
+        share is larger than a take. Takes made before a restart of the driver are found again, whatever the
+        limits are now."""
+        open_takings = [(taking, request) for taking in takings if (request := taking.next_request())]
+        while open_takings:
+            parts = self._parts_of([request for _, request in open_takings])
+            for (taking, _), part in zip(open_takings, parts, strict=True):
+                if part is not None and self._left is not None and not taking.is_made:
+                    self._left[part.queue] = self._left.get(part.queue, 0) - part.messages
+                taking.add(part)
+            open_takings = [
+                (taking, request) for taking, _ in open_takings if (request := taking.next_request())
+            ]
 
-    def _part(
-        self, lease: QueueLease, queue: str, number: int, messages: int, size: int
-    ) -> PartitionPart | None:
-        """Return the messages of a take; None if no message was ready, or the queue was deleted."""
-        known = self._parts.get((queue, number))
-        if known is not None:
-            return known
-        messages = max(1, min(messages, TAKE_MESSAGES_MAX))
-        taking = range_protocol.take(
-            queue, lease.name, number, messages, max(0, size), self.options.lease_idle_ms
-        )
-        try:
-            answer = self._ask(range_protocol.meant(taking, lease.queue_id, lease.owner), lease, queue)
-        except RequestRefused as error:
-            if error.reason != error_reasons.NO_QUEUE:
-                raise
-            return None
+    def _parts_of(self, takes: Sequence[TakeRequest]) -> list[PartitionPart | None]:
+        """Return the messages of takes; None if no message was ready, or the queue was deleted."""
+        new = [take for take in takes if (take.lease.queue, take.number) not in self._parts]
+        requests = []
+        for lease, number, messages, size in new:
+            messages = max(1, min(messages, TAKE_MESSAGES_MAX))
+            taking = range_protocol.take(
+                lease.queue, lease.name, number, messages, max(0, size), self.options.lease_idle_ms
+            )
+            requests.append(lease.owned(taking))
+        for take, answer in zip(new, self._ask_all(requests, [take.lease for take in new]), strict=True):
+            if isinstance(answer, RangeAnswer):
+                self._keep(take, answer)
+            elif answer.reason != error_reasons.NO_QUEUE:
+                raise answer
+        return [self._parts.get((take.lease.queue, take.number)) for take in takes]
+
+    def _keep(self, take: TakeRequest, answer: RangeAnswer) -> None:
+        """Remember the messages of a take, and renew its lease from now on."""
         if not answer.headers["count"]:
-            return None
-        spans = tuple(unpack(bytes(answer.body)))
-        part = PartitionPart(queue, spans, answer.headers["bytes"], True, lease.queue_id)
-        self._parts[queue, number] = part
+            return
+        lease, spans = take.lease, tuple(unpack(bytes(answer.body)))
+        part = PartitionPart(lease.queue, spans, answer.headers["bytes"], True, lease.queue_id)
+        self._parts[lease.queue, take.number] = part
         if self._renewal is None:
             self._renewal = Renewal(self.options)
-        self._renewal.add(queue, lease.name, lease.queue_id, lease.owner)
-        return part
+        self._renewal.add(lease.queue, lease.name, lease.queue_id, lease.owner)
 
-    def _ask(self, request: Table, lease: QueueLease, queue: str) -> RangeAnswer:
-        """Send a request as the owner of the lease. A driver that died before the checkpoint had its owner
-        has left another owner behind. That owner is silent, and the lease is free after `LEASE_OWNER_MS`."""
+    def _ask_all(
+        self, requests: Sequence[Table], leases: Sequence[QueueLease]
+    ) -> list[RangeAnswer | RequestRefused]:
+        """Send requests as the owner of the leases, in one round trip. A driver that died before the
+        checkpoint had its owner has left another owner behind. That owner is silent, and the lease is free
+        after `LEASE_OWNER_MS`."""
         deadline_s = time.monotonic() + OWNER_PATIENCE_S
-        while True:
-            try:
-                return self.queues.range_client.ask(request)
-            except RequestRefused as error:
-                if error.reason != error_reasons.LEASE_IN_USE:
-                    raise
-                if time.monotonic() >= deadline_s:
-                    raise OptionError(
-                        f"the lease '{lease.name}' of queue '{queue}' is in use by another query:"
-                        " give each query its own leaseName, or none"
-                    ) from None
+        answers = self.queues.range_client.ask_all(requests)
+        while refused := [place for place, answer in enumerate(answers) if _is_in_use(answer)]:
+            if time.monotonic() >= deadline_s:
+                lease = leases[refused[0]]
+                raise OptionError(
+                    f"the lease '{lease.name}' of queue '{lease.queue}' is in use by another query:"
+                    " give each query its own leaseName, or none"
+                )
             time.sleep(PAUSE_S)
+            again = self.queues.range_client.ask_all([requests[place] for place in refused])
+            for place, answer in zip(refused, again, strict=True):
+                answers[place] = answer
+        return answers
 
     def _settle(self, done: Offset) -> None:
-        for name, at in done["queues"].items():
-            if self._settled.get(name, 0) < at["take"]:
-                self._settle_queue(name, at, done)
-                self._settled[name] = at["take"]
+        unsettled = {
+            name: at for name, at in done["queues"].items() if self._settled.get(name, 0) < at["take"]
+        }
+        leases = [self._of(done, name, at["id"]) for name, at in unsettled.items()]
+        requests = [
+            lease.owned(
+                range_protocol.settle(
+                    lease.queue, lease.name, number=at["take"], digest=self._digest_of(lease.queue, at, done)
+                )
+            )
+            for lease, at in zip(leases, unsettled.values(), strict=True)
+        ]
+        for lease, answer in zip(leases, self._ask_all(requests, leases), strict=True):
+            if isinstance(answer, RequestRefused):
+                self._not_settled(lease, answer)
+            self._settled[lease.queue] = unsettled[lease.queue]["take"]
         self._parts = {
             (name, number): part
             for (name, number), part in self._parts.items()
             if number > self._settled.get(name, 0)
         }
 
-    def _settle_queue(self, queue: str, at: Offset, done: Offset) -> None:
-        number, lease = at["take"], self._of(done, at["id"])
+    def _digest_of(self, queue: str, at: Offset, done: Offset) -> int | None:
         # The first offset is stored before its take, hence has no digest; compute it from the messages.
-        first = self._parts.get((queue, number)) if queue in done.get("first", ()) else None
-        digest = _digest([first]) if first is not None else at.get("digest")
-        settling = range_protocol.settle(queue, lease.name, number=number, digest=digest)
-        try:
-            self._ask(range_protocol.meant(settling, lease.queue_id, lease.owner), lease, queue)
-        except RequestRefused as error:
-            if error.reason == error_reasons.OTHER_MESSAGES:
-                self._give_back(lease, queue)
-            elif error.reason == error_reasons.LEASE_ENDED:
-                self.lost(
-                    f"the lease '{lease.name}' of queue '{queue}' was released or was idle for too"
-                    " long, and the messages of the last batch may be in the queue again"
-                )
-            elif error.reason != error_reasons.NO_QUEUE:
-                raise  # a deleted queue is no loss: the batch is processed
+        first = self._parts.get((queue, at["take"])) if queue in done.get("first", ()) else None
+        return digest_of([first]) if first is not None else at.get("digest")
 
-    def _give_back(self, lease: QueueLease, queue: str) -> None:
+    def _not_settled(self, lease: QueueLease, error: RequestRefused) -> None:
+        if error.reason == error_reasons.OTHER_MESSAGES:
+            self._give_back(lease)
+        elif error.reason == error_reasons.LEASE_ENDED:
+            self.lost(
+                f"the lease '{lease.name}' of queue '{lease.queue}' was released or was idle for too"
+                " long, and the messages of the last batch may be in the queue again"
+            )
+        elif error.reason != error_reasons.NO_QUEUE:
+            raise error  # a deleted queue is no loss: the batch is processed
+
+    def _give_back(self, lease: QueueLease) -> None:
         """Release the lease: its messages come from another side of a partition, and no batch has had
         them."""
         with suppress_missing_queue():
             self.queues.range_client.ask(
-                range_protocol.meant(range_protocol.release(queue, lease.name), lease.queue_id)
+                range_protocol.meant(range_protocol.release(lease.queue, lease.name), lease.queue_id)
             )
-        self._leases[queue] = None
+        self._leases[lease.queue] = None
 
     def _replaced(self, queue: str) -> None:
         """Forget a queue that was deleted and declared again. All messages taken from the old one are
@@ -315,20 +316,19 @@ class ConsumeReader(QueueStream):
         if "first" in end:
             return self.cut(self._take_first(end), end.get("partitions"))
         parts = []
-        for name, at in end["queues"].items():
-            before = start["queues"].get(name, {"take": 0, "id": at["id"]})
-            first = before["take"] if before["id"] == at["id"] else 0
-            numbers, lease = range(first + 1, at["take"] + 1), self._of(end, at["id"])
-            taken = [self._part(lease, name, number, TAKE_MESSAGES_MAX, 0) for number in numbers]
-            found = [part for part in taken if part is not None]
-            if found and at.get("digest", _digest(found)) != _digest(found):
+        batch = self._takes_between(start, end)
+        self._parts_of([take for takes in batch.values() for take in takes])
+        for name, takes in batch.items():
+            lease, digest = self._of(end, name, end["queues"][name]["id"]), end["queues"][name].get("digest")
+            found = [part for take in takes if (part := self._parts.get((name, take.number))) is not None]
+            if found and digest is not None and digest != digest_of(found):
                 self.lost(
                     f"the lease '{end['lease']}' has other messages of queue '{name}' than this batch had:"
                     " it was released, or has expired, or a partition has healed since"
                 )
-                self._give_back(lease, name)
+                self._give_back(lease)
                 continue
-            if len(found) < len(taken):
+            if len(found) < len(takes):
                 self.lost(
                     f"the lease '{end['lease']}' was released or has expired, or queue '{name}' was deleted,"
                     " and the messages that this batch is about are no longer there"
@@ -336,17 +336,29 @@ class ConsumeReader(QueueStream):
             parts += found
         return self.cut(parts, end.get("partitions"))
 
+    def _takes_between(self, start: Offset, end: Offset) -> dict[str, list[TakeRequest]]:
+        """Return the takes of a batch by queue."""
+        batch = {}
+        for name, at in end["queues"].items():
+            before = start["queues"].get(name, {"take": 0, "id": at["id"]})
+            first = before["take"] if before["id"] == at["id"] else 0
+            lease = self._of(end, name, at["id"])
+            numbers = range(first + 1, at["take"] + 1)
+            batch[name] = [TakeRequest(lease, number, TAKE_MESSAGES_MAX, 0) for number in numbers]
+        return batch
+
     def _take_first(self, end: Offset) -> list[PartitionPart]:
         """Take the amounts of the first offset, as far as messages are ready."""
-        parts = []
+        takes = []
         for name, (messages, size) in end["first"].items():
-            number = end["queues"][name]["take"]
-            is_new = (name, number) not in self._parts and self._named == end["lease"]
-            part = self._part(self._of(end, end["queues"][name]["id"]), name, number, messages, size)
-            if part is not None:
-                parts.append(part)
-                if self._left is not None and is_new:
-                    self._left[name] = self._left.get(name, 0) - part.messages
+            at = end["queues"][name]
+            takes.append(TakeRequest(self._of(end, name, at["id"]), at["take"], messages, size))
+        known = set(self._parts)
+        parts = [part for part in self._parts_of(takes) if part is not None]
+        for part, take in ((self._parts.get((take.lease.queue, take.number)), take) for take in takes):
+            is_new = (take.lease.queue, take.number) not in known and self._named == end["lease"]
+            if part is not None and self._left is not None and is_new:
+                self._left[part.queue] = self._left.get(part.queue, 0) - part.messages
         return parts
 
     def commit(self, end: Offset) -> None:

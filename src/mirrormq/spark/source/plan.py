@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql.datasource import InputPartition
@@ -15,6 +15,11 @@ Writing this many small messages takes a core a second or more, starting a task 
 
 PARTITION_BYTES = 256 * 1024 * 1024
 """Most bytes of a task, for large messages."""
+
+SHARED_MESSAGES = 25_000
+SHARED_BYTES = 25 * 1024 * 1024
+"""Most messages and bytes of a task for several queues: reading them takes as long as starting a task. A
+larger queue keeps tasks of its own, so that all cores get work."""
 
 
 @dataclass(frozen=True)
@@ -38,23 +43,29 @@ class PartitionPart:
 class RangePartition(InputPartition):
     """Input of one task. It holds no credentials and may be printed."""
 
-    def __init__(self, part: PartitionPart, index: int, order: tuple[int, ...] = ()) -> None:
-        self.part = part
+    def __init__(
+        self, parts: Sequence[PartitionPart], index: int, orders: Mapping[str, tuple[int, ...]] | None = None
+    ) -> None:
+        self.parts = tuple(parts)
         self.index = index
         """Index in the batch; spreads tasks over the nodes."""
-        self.order = order
-        """Preferred nodes, by index among the URIs; empty without a preference."""
+        self.orders = dict(orders or {})
+        """Queue → preferred nodes, by index among the URIs; empty without a preference."""
 
     def __repr__(self) -> str:
-        return f"RangePartition({self.part.queue!r}, {self.part.messages} messages)"
+        queues = ", ".join(dict.fromkeys(repr(part.queue) for part in self.parts[:3]))
+        more = ", …" if len(self.parts) > 3 else ""
+        return f"RangePartition({queues}{more}, {sum(part.messages for part in self.parts)} messages)"
 
 
 def partitions(
     parts: Sequence[PartitionPart], at_least: int, order: Callable[[str], tuple[int, ...]] = lambda queue: ()
 ) -> list[InputPartition]:
-    """Cut parts into tasks of limited size, with at least `at_least` tasks if there are messages.
+    """Cut parts into tasks of limited size, with at least `at_least` tasks if there are messages. Several
+    small queues share a task.
 
-    `order` returns the preferred nodes for a queue.
+    `order` returns the preferred nodes for a queue. It has no influence on the cut: a repeated batch is cut
+    as before, whichever nodes are masters by then.
     """
     total = sum(part.messages for part in parts)
     found: list[PartitionPart] = []
@@ -64,8 +75,25 @@ def partitions(
             by_messages = -(-part.messages // PARTITION_MESSAGES)
             by_bytes = -(-part.bytes // PARTITION_BYTES)
             found += cut(part, min(max(share, by_messages, by_bytes), part.messages))
-    orders = {queue: order(queue) for queue in {part.queue for part in found}}
-    return [RangePartition(part, index, orders[part.queue]) for index, part in enumerate(found)]
+    tasks = _shared(found, max(1, min(SHARED_MESSAGES, total // at_least)))
+    orders = {queue: given for queue in {part.queue for part in found} if (given := order(queue))}
+    return [
+        RangePartition(task, index, {part.queue: orders[part.queue] for part in task if part.queue in orders})
+        for index, task in enumerate(tasks)
+    ]
+
+
+def _shared(parts: Sequence[PartitionPart], messages_max: int) -> list[list[PartitionPart]]:
+    """Combine neighbouring parts as long as they are small together."""
+    tasks: list[list[PartitionPart]] = []
+    messages = size = 0
+    for part in parts:
+        messages, size = messages + part.messages, size + part.bytes
+        if not tasks or messages > messages_max or size > SHARED_BYTES:
+            tasks.append([])
+            messages, size = part.messages, part.bytes
+        tasks[-1].append(part)
+    return tasks
 
 
 def cut(part: PartitionPart, pieces: int) -> list[PartitionPart]:

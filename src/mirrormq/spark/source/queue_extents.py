@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from mirrormq.client.amqp_uri import AmqpUri
 from mirrormq.ranges import range_protocol
 from mirrormq.ranges.error_reasons import NO_QUEUE
 from mirrormq.ranges.range_protocol import QueueExtent
-from mirrormq.spark.client.client_errors import ConnectionLost, RequestRefused
+from mirrormq.spark.client.client_errors import ConnectionLost
 from mirrormq.spark.client.node_selection import Nodes
-from mirrormq.spark.client.range_client import RangeClient
+from mirrormq.spark.client.range_client import RangeAnswer, RangeClient
 from mirrormq.spark.data_source_options import ANY, MASTER, SourceOptions
 
 
@@ -21,6 +22,8 @@ class QueueExtents:
         self.range_client = RangeClient(Nodes(options.addresses, timeouts=options.timeouts))
         self._options = options
         self._names: list[str | None] | None = None
+        self._last: dict[str, QueueExtent] = {}
+        """Extents of the last request."""
 
     def names(self) -> list[str]:
         """Return the queues to read, in order; with a pattern, those that match it now."""
@@ -35,22 +38,31 @@ class QueueExtents:
 
     def extent(self, queue: str) -> QueueExtent | None:
         """Return the extent of a queue; None if it does not exist."""
-        try:
-            return range_protocol.read_extent(self.range_client.ask(range_protocol.extent(queue)).headers)
-        except RequestRefused as error:
-            if error.reason == NO_QUEUE:
-                return None
-            raise
+        return self.extents_of([queue]).get(queue)
 
     def extents(self) -> dict[str, QueueExtent]:
         """Return the extents of all existing queues to read."""
-        found = {name: self.extent(name) for name in self.names()}
-        return {name: extent for name, extent in found.items() if extent is not None}
+        return self.extents_of(self.names())
+
+    def extents_of(self, names: Sequence[str]) -> dict[str, QueueExtent]:
+        """Return the extents of those queues that exist, in one round trip."""
+        found = {}
+        answers = self.range_client.ask_all([range_protocol.extent(name) for name in names])
+        for name, answer in zip(names, answers, strict=True):
+            if isinstance(answer, RangeAnswer):
+                found[name] = range_protocol.read_extent(answer.headers)
+            elif answer.reason != NO_QUEUE:
+                raise answer
+        self._last.update(found)
+        return found
 
     def order(self, queue: str) -> tuple[int, ...]:
         """Return the nodes to read a queue from, by index among the URIs, preferred ones first; empty without
         a preference."""
-        if self._options.replica == ANY or (extent := self.extent(queue)) is None:
+        if self._options.replica == ANY:
+            return ()
+        extent = self._last.get(queue) or self.extent(queue)
+        if extent is None:
             return ()
         mirrors = set(extent.synchronised) - {extent.master}
         preferred = {extent.master} if self._options.replica == MASTER else mirrors

@@ -46,11 +46,13 @@ class Renewal:
         self._thread.join(self._nodes.timeouts.request_s)
         try:
             with RangeClient(self._nodes) as range_client:
-                for queue, (lease, queue_id, _) in self._leases.items():
-                    self._ask(
-                        range_client,
-                        range_protocol.meant(range_protocol.release(queue, lease, empty=True), queue_id),
-                    )
+                self._ask_all(
+                    range_client,
+                    [
+                        range_protocol.meant(range_protocol.release(queue, lease, empty=True), queue_id)
+                        for queue, (lease, queue_id, _) in self._leases.items()
+                    ],
+                )
         except BrokerError:
             pass  # the idle limit ends it
 
@@ -59,19 +61,17 @@ class Renewal:
             while not self._over.wait(self._interval_s):
                 with self._lock:
                     leases = dict(self._leases)
-                for queue, (lease, queue_id, owner) in leases.items():
-                    try:
-                        self._ask(
-                            range_client,
-                            range_protocol.meant(range_protocol.renew(queue, lease), queue_id, owner),
-                        )
-                    except BrokerError:
-                        break  # no node replies: the query itself reports it
+                requests = [
+                    range_protocol.meant(range_protocol.renew(queue, lease), queue_id, owner)
+                    for queue, (lease, queue_id, owner) in leases.items()
+                ]
+                try:
+                    self._ask_all(range_client, requests)
+                except BrokerError:
+                    pass  # no node replies: the query itself reports it
 
-    def _ask(self, range_client: RangeClient, question: Table) -> None:
-        try:
-            range_client.ask(question)
-        except RequestRefused as error:
+    def _ask_all(self, range_client: RangeClient, requests: list[Table]) -> None:
+        for answer in range_client.ask_all(requests):
             # The settlement of its batch reports a lease that has ended.
-            if error.reason not in (NO_LEASE, NO_QUEUE):
-                raise
+            if isinstance(answer, RequestRefused) and answer.reason not in (NO_LEASE, NO_QUEUE):
+                raise answer

@@ -1,0 +1,114 @@
+"""A query over a hundred queues: one round trip for all of them, one task, one connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pika
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from mirrormq.spark.client import connection_pool
+from mirrormq.spark.client.spark_connection import SparkConnection
+from mirrormq.spark.data_source_options import source_options
+from mirrormq.spark.source.consume import ConsumeReader
+from mirrormq.spark.source.plan import RangePartition
+from mirrormq.spark.source.queue_stream import Offset
+from tests.brokers.mirrormq import MirrorMQ
+
+QUEUES = [f"many.{number:03}" for number in range(100)]
+ALL = ReadAllAvailable()
+SENDS, WAITS = "s", "w"
+
+
+class Traffic:
+    """Sends and waits of all connections, in order."""
+
+    def __init__(self) -> None:
+        self.steps = ""
+        self.opened = 0
+
+    def round_trips(self) -> int:
+        """Count the waits that follow a send, and begin anew."""
+        found, self.steps = self.steps.count(SENDS + WAITS), ""
+        return found
+
+
+@pytest.fixture
+def traffic(monkeypatch: pytest.MonkeyPatch) -> Traffic:
+    found = Traffic()
+    send, wait, connect = SparkConnection.send, SparkConnection.receives_within, SparkConnection.__init__
+
+    def sends(self: SparkConnection, data: bytes) -> None:
+        found.steps += SENDS
+        send(self, data)
+
+    def waits(self: SparkConnection, timeout_s: float) -> bool:
+        found.steps += WAITS
+        return wait(self, timeout_s)
+
+    def connects(self: SparkConnection, *arguments: object) -> None:
+        found.opened += 1
+        connect(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(SparkConnection, "send", sends)
+    monkeypatch.setattr(SparkConnection, "receives_within", waits)
+    monkeypatch.setattr(SparkConnection, "__init__", connects)
+    monkeypatch.setattr("mirrormq.spark.source.renewal.INTERVAL_MIN_S", 3600.0)
+    connection_pool._idle.clear()
+    return found
+
+
+@pytest.fixture
+def channel(mirrormq: MirrorMQ) -> Iterator[pika.adapters.blocking_connection.BlockingChannel]:
+    connection = pika.BlockingConnection(
+        pika.URLParameters(f"amqp://guest:guest@127.0.0.1:{mirrormq.amqp_port}/%2F?heartbeat=0")
+    )
+    opened = connection.channel()
+    for queue in QUEUES:
+        opened.queue_declare(queue, durable=True)
+    yield opened
+    for queue in QUEUES:
+        opened.queue_delete(queue)
+    connection.close()
+
+
+def test_a_batch_of_a_hundred_queues_takes_few_round_trips(
+    mirrormq: MirrorMQ, channel: pika.adapters.blocking_connection.BlockingChannel, traffic: Traffic
+) -> None:
+    def publish(round_: int) -> None:
+        for number, queue in enumerate(QUEUES):
+            channel.basic_publish("", queue, b"%d" % (round_ * 1000 + number))
+        channel.queue_declare(QUEUES[0], passive=True)
+
+    def read(start: Offset, end: Offset) -> list[int]:
+        [task] = reader.partitions(start, end)
+        assert isinstance(task, RangePartition)
+        assert traffic.round_trips() == (1 if "first" in end else 0)  # takes of the first batch
+        found = [int(body) for rows in reader.read(task) for body in rows.column("body").to_pylist()]
+        traffic.round_trips()
+        return found
+
+    uri = f"amqp://guest:guest@127.0.0.1:{mirrormq.amqp_port}/%2F"
+    reader = ConsumeReader(source_options({"uri": uri, "queues": ",".join(QUEUES)}, streaming=True))
+    publish(0)
+    begin = reader.initialOffset()
+    first = reader.latestOffset(begin, ALL)
+    assert traffic.round_trips() == 1  # extents
+    assert read(begin, first) == list(range(100))
+    opened = traffic.opened
+
+    publish(1)
+    second = reader.latestOffset(first, ALL)
+    # Settlement of the first batch, extents, state of the leases, takes.
+    assert traffic.round_trips() == 4
+    assert read(first, second) == list(range(1000, 1100))
+    assert traffic.opened == opened  # the second task uses the connection of the first
+
+    publish(2)
+    third = reader.latestOffset(second, ALL)
+    assert traffic.round_trips() == 3  # settlement, extents, takes
+    assert read(second, third) == list(range(2000, 2100))
+    reader.commit(third)
+    reader.stop()
+    assert [channel.queue_declare(queue, passive=True).method.message_count for queue in QUEUES] == [0] * 100
