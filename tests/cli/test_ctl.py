@@ -17,7 +17,9 @@ from mirrormq.cli import ctl
 from mirrormq.cli.ctl_commands import COMMANDS
 from mirrormq.control.argument_tables import encoded_arguments
 from mirrormq.control.control_protocol import socket_path
+from mirrormq.control.definitions_document import export_definitions
 from mirrormq.metadata.commands import PutBinding, PutExchange, PutQueue
+from mirrormq.metadata.policy_matching import PolicyMatcher
 from mirrormq.metadata.records import Binding, Exchange, Queue
 from tests.cli import transcript
 from tests.cli.support import NODE_NAME, ControlledNode, served
@@ -136,19 +138,106 @@ def test_definitions_survive_export_and_import(node: ControlledNode, tmp_path: P
     assert run("-q", "authenticate_user", "anna", "pw")[0] == 0
 
 
-def test_a_bad_definitions_file_changes_nothing(node: ControlledNode, tmp_path: Path) -> None:
-    file = tmp_path / "bad.json"
-    file.write_text(
-        json.dumps(
-            {
-                "users": [{"name": "eva", "password_hash": "", "tags": ""}],
-                "queues": [{"name": "q", "vhost": "nov", "arguments": {}}],
-            }
-        )
-    )
-    code, _, error = run("-q", "import_definitions", str(file))
+MIXED_DEFINITIONS = {
+    "users": [{"name": "eva", "password_hash": "", "tags": ""}],
+    "queues": [
+        {"name": "q", "vhost": "nov", "arguments": {}},
+        {"name": "votes", "vhost": "/", "arguments": {"x-queue-type": "quorum", "x-delivery-limit": 3}},
+        {"name": "plain", "vhost": "/", "arguments": {}},
+    ],
+    "bindings": [
+        {"vhost": "/", "source": "amq.topic", "destination_type": "queue", "destination": name,
+         "routing_key": "#", "arguments": {}}
+        for name in ("votes", "plain")
+    ],
+}  # fmt: skip
+
+
+def written(tmp_path: Path, document: object) -> str:
+    file = tmp_path / "definitions.json"
+    file.write_text(json.dumps(document))
+    return str(file)
+
+
+def test_an_entry_that_cannot_be_imported_leaves_the_others(node: ControlledNode, tmp_path: Path) -> None:
+    """The command fails with the first reason, as in RabbitMQ, and lists all entries with a remedy."""
+    code, out, error = run("-q", "import_definitions", written(tmp_path, MIXED_DEFINITIONS))
+    assert (code, out) == (65, "")
+    assert error.splitlines() == [
+        "Error:",
+        "Virtual host 'nov' does not exist",
+        "The rest was imported; 3 of the entries were not:",
+        "  queues q: Virtual host 'nov' does not exist",
+        "    Add it to the file, or run mirrormqctl add_vhost nov; then import again.",
+        "  queues votes: queue 'votes' has the type 'quorum', not classic",
+        "    Import with --convert quorum=mirrored: it becomes a classic queue with a mirroring policy.",
+        "  bindings amq.topic -> votes (#): its queue 'votes' was not imported",
+        "    Follow the remedy of that entry; then import the file again.",
+    ]
+    state = node.metadata.state
+    assert "eva" in state.users and list(state.queues) == [("/", "plain")]
+    assert [binding.destination for binding in state.bindings.values()] == ["plain"]
+
+
+def test_skipped_entries_are_a_warning_on_request(node: ControlledNode, tmp_path: Path) -> None:
+    code, out, error = run("import_definitions", written(tmp_path, MIXED_DEFINITIONS), "--skip-unsupported")
+    assert code == 0 and out.endswith("Successfully imported the definitions.\n")
+    assert error.startswith("Warning: 3 of the entries were skipped:\n  queues q: ")
+    assert list(node.metadata.state.queues) == [("/", "plain")]
+
+
+def test_a_bad_definitions_file_changes_nothing_on_request(node: ControlledNode, tmp_path: Path) -> None:
+    file = written(tmp_path, MIXED_DEFINITIONS)
+    code, _, error = run("-q", "import_definitions", file, "--all-or-nothing")
     assert (code, error) == (65, "Error:\nVirtual host 'nov' does not exist\n")
     assert "eva" not in node.metadata.state.users
+    assert not node.metadata.state.queues
+
+
+def test_quorum_queues_become_mirrored_queues(node: ControlledNode, tmp_path: Path) -> None:
+    """The policy that applied to a queue goes on to apply, with mirrors added."""
+    quorum = {"x-queue-type": "quorum", "x-quorum-initial-group-size": 5, "x-max-length": 9}
+    document = {
+        "policies": [
+            {"vhost": "/", "name": "ttl", "pattern": "^slow", "priority": 4,
+             "definition": {"message-ttl": 60000}},
+            {"vhost": "/", "name": "ha", "pattern": "^ha", "definition": {"ha-mode": "all"}},
+        ],
+        "queues": [
+            {"name": "slow.1", "vhost": "/", "arguments": quorum},
+            {"name": "ha.1", "vhost": "/", "arguments": {"x-queue-type": "quorum"}},
+            {"name": "alone", "vhost": "/", "arguments": {"x-queue-type": "quorum"}},
+        ],
+    }  # fmt: skip
+    code, out, _ = run("import_definitions", written(tmp_path, document), "--convert", "quorum=mirrored")
+    assert code == 0
+    assert "Converted: queue 'slow.1' in vhost '/' becomes a mirrored queue.\n" in out
+    state = node.metadata.state
+    exported = {queue["name"]: queue["arguments"] for queue in export_definitions(state, "")["queues"]}
+    assert exported == {"slow.1": {"x-max-length": 9}, "ha.1": {}, "alone": {}}
+    mirrored = PolicyMatcher(state)
+    exactly = {"ha-mode": "exactly", "ha-sync-mode": "automatic"}
+    assert mirrored.effective("/", "slow.1", "queues").definition == {
+        "message-ttl": 60000, "ha-params": 5, **exactly
+    }  # fmt: skip
+    assert mirrored.effective("/", "ha.1", "queues").definition == {"ha-mode": "all"}
+    assert mirrored.effective("/", "alone", "queues").definition == {"ha-params": 3, **exactly}
+    assert mirrored.effective("/", "slow.2", "queues").definition == {"message-ttl": 60000}
+
+
+def test_an_unknown_conversion_is_refused(node: ControlledNode, tmp_path: Path) -> None:
+    code, _, error = run("-q", "import_definitions", written(tmp_path, {}), "--convert", "stream=queue")
+    assert code == 64
+    assert "--convert stream=queue is unknown; the known one is quorum=mirrored." in error
+
+
+def test_unchanged_definitions_are_skipped_on_request(node: ControlledNode, tmp_path: Path) -> None:
+    file = written(tmp_path, {"vhosts": [{"name": "once"}]})
+    for _ in range(2):
+        assert run("-q", "import_definitions", file, "--skip-if-unchanged")[0] == 0
+        had = "once" in node.metadata.state.vhosts
+        run("-q", "delete_vhost", "once")
+    assert not had
 
 
 @pytest.mark.parametrize(

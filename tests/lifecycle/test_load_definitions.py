@@ -62,11 +62,22 @@ def test_each_start_imports_the_file_where_that_is_asked_for(file: Path) -> None
         assert definition(cluster) == {"max-length": 5}
 
 
+def test_an_entry_that_cannot_be_imported_is_logged_and_the_node_starts(tmp_path: Path) -> None:
+    file = tmp_path / "definitions.json"
+    document = {"users": [{"password": "x"}], "vhosts": [{"name": "imported"}]}
+    file.write_text(json.dumps(document))
+    with Cluster(nodes=1, conf=f"load_definitions = {file}\n") as cluster:
+        assert "imported" in cluster.ctl("list_vhosts")
+        logs = b"".join(path.read_bytes() for path in cluster.directory.rglob("*.log"))
+        assert b"skipped users '': the key 'name' is missing; Add the key 'name'" in logs
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"users": [{"password": "x"}]}'], ids=str)
 def test_a_file_that_cannot_be_imported_ends_the_start_with_one_sentence(text: str, tmp_path: Path) -> None:
     file, conf = tmp_path / "definitions.json", tmp_path / "node.conf"
     file.write_text(text)
-    conf.write_text(f"load_definitions = {file}\nruntime_dir = {tmp_path}/run\nlog.console = false\n")
+    lines = [f"load_definitions = {file}", "definitions.all_or_nothing = true", "log.console = false"]
+    conf.write_text("\n".join([*lines, f"runtime_dir = {tmp_path}/run\n"]))
     command = [sys.executable, "-m", "mirrormq", "server", "--data", str(tmp_path / "data")]
     command += ["--conf", str(conf), "--amqp", f"127.0.0.1:{free_ports(1)}", "--management", "none"]
     command += ["--cluster", "none", "--cookie-file", str(tmp_path / "cookie")]

@@ -77,8 +77,41 @@ def test_definitions_come_back_into_an_emptied_vhost(client: Client) -> None:
     }
 
 
-def test_a_bad_document_changes_nothing(client: Client) -> None:
+BAD = {"vhosts": [{"name": "half"}], "policies": [{"vhost": "half", "name": "p", "pattern": "("}]}
+
+
+def test_a_bad_document_changes_nothing_on_request(client: Client) -> None:
     before = client.get("definitions")
-    bad = {"vhosts": [{"name": "half"}], "policies": [{"vhost": "half", "name": "p", "pattern": "("}]}
-    assert client.post("definitions", bad).status == 400
+    assert client.post("definitions?all_or_nothing=true", BAD).status == 400
     assert client.get("definitions") == before
+
+
+def test_an_entry_that_cannot_be_imported_leaves_the_others(client: Client) -> None:
+    refused = client.post("definitions", BAD)
+    assert refused.status == 400
+    assert refused.json["reason"] == (
+        "The definitions are invalid: the key 'definition' is missing. The rest was imported."
+    )
+    assert client.get("vhosts/half")["name"] == "half"
+    assert client.delete("vhosts/half").status == 204
+
+
+def test_skipped_entries_are_listed_on_request(client: Client) -> None:
+    quorum = {"name": "votes", "vhost": "half", "durable": True, "arguments": {"x-queue-type": "quorum"}}
+    answer = client.post(
+        "definitions?skip_unsupported=true&convert=quorum%3Dmirrored", {**BAD, "queues": [quorum]}
+    )
+    assert answer.status == 200
+    assert answer.json == {
+        "skipped": [
+            {
+                "kind": "policies",
+                "name": "p",
+                "reason": "the key 'definition' is missing",
+                "remedy": "Add the key 'definition' to the entry and import the file again.",
+            }
+        ],
+        "converted": ["queue 'votes' in vhost 'half' becomes a mirrored queue"],
+    }
+    assert client.get("queues/half/votes")["policy"] == "converted-quorum-3"
+    assert client.delete("vhosts/half").status == 204

@@ -221,10 +221,30 @@ def import_definitions(verb: CtlCommand, line: CommandLine) -> int:
         raise ControlError(f"Cannot read {source}: {error}.", EXIT_DATA) from None
     if source != "-":
         invoke.show_banner(verb, line)
-    invoke.ask(line, "import_definitions", [text])
+    report = invoke.ask(line, "import_definitions", [text])
+    # Nodes of earlier versions import all or nothing, and report nothing.
+    skipped = report["skipped"] if isinstance(report, dict) else []
+    for sentence in report["converted"] if isinstance(report, dict) and not line.is_quiet else []:
+        print(f"Converted: {sentence}.")
+    _show_skipped(skipped, line)
+    if skipped and not line.options.get("skip-unsupported"):
+        return EXIT_DATA
     if not line.is_quiet:
         print("Successfully imported the definitions.")
     return 0
+
+
+def _show_skipped(skipped: list[dict[str, str]], line: CommandLine) -> None:
+    if not skipped:
+        return
+    if line.options.get("skip-unsupported"):
+        print(f"Warning: {len(skipped)} of the entries were skipped:", file=sys.stderr)
+    else:
+        print(f"Error:\n{skipped[0]['reason']}", file=sys.stderr)
+        print(f"The rest was imported; {len(skipped)} of the entries were not:", file=sys.stderr)
+    for entry in skipped:
+        print(f"  {entry['kind']} {entry['name']}: {entry['reason']}", file=sys.stderr)
+        print(f"    {entry['remedy']}", file=sys.stderr)
 
 
 PROGRAMS: dict[str, Callable[[CtlCommand, CommandLine], int]] = {

@@ -9,6 +9,7 @@ from mirrormq.cli import bridge_commands, diagnostic_commands, health_commands, 
 from mirrormq.cli.ctl_command import HEADERS, UNLIMITED, VHOST, CtlCommand
 
 FLAGS_WITH_VALUE = {
+    "--convert": "convert",
     "--priority": "priority",
     "--apply-to": "apply-to",
     "--description": "description",
@@ -46,6 +47,8 @@ FLAGS_WITHOUT_VALUE = {
     "--disc": "disc",
     "--ram": "ram",
     "--skip-if-unchanged": "skip-if-unchanged",
+    "--skip-unsupported": "skip-unsupported",
+    "--all-or-nothing": "all-or-nothing",
     "-a": "all",
     "--all": "all",
     "--by-source": "by-source",
@@ -317,8 +320,11 @@ ALL = (
          'Exporting definitions in JSON to a file at "{0}" ...', options=("format",),
          example="export_definitions definitions.json"),
     CtlCommand("import_definitions", "Definitions", "Imports definitions from JSON",
-         '<file_path | "-"> [--format <json>] [--skip-if-unchanged]', (0, 1),
-         'Importing definitions in JSON from a file at "{0}" ...', options=("format", "skip-if-unchanged")),
+         '<file_path | "-"> [--format <json>] [--skip-if-unchanged] [--skip-unsupported] '
+         "[--convert quorum=mirrored] [--all-or-nothing]", (0, 1),
+         'Importing definitions in JSON from a file at "{0}" ...',
+         options=("format", "skip-if-unchanged", "skip-unsupported", "convert", "all-or-nothing"),
+         example="import_definitions definitions.json --convert quorum=mirrored --skip-unsupported"),
 
     CtlCommand("await_online_nodes", "Cluster", "Waits until <count> nodes of the cluster run", "<count>",
          (1, 1)),

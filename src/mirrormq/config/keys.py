@@ -114,6 +114,7 @@ SCALARS: dict[str, SettingKey] = {
     "management.load_definitions": SettingKey("load_definitions", read.path),
     "definitions.local.path": SettingKey("load_definitions", read.path),
     "definitions.skip_if_unchanged": SettingKey("skip_unchanged_definitions", read.boolean),
+    "definitions.all_or_nothing": SettingKey("definitions_all_or_nothing", read.boolean),
     "definitions.import_backend": SettingKey("", read.one_of("local_filesystem")),
     "auth_backends.1": SettingKey("", read.one_of("internal", "rabbit_auth_backend_internal")),
     "management.tcp.ip": SettingKey("management_listener.host", read.text),

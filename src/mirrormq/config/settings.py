@@ -195,6 +195,7 @@ class Settings:
     loopback_users: tuple[str, ...] = ("guest",)
     load_definitions: Path | None = None
     skip_unchanged_definitions: bool = True
+    definitions_all_or_nothing: bool = False
     """RabbitMQ's default is false: there, each start reverts changes that an operator made since the last
     one."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import hashlib
 import json
 import time
 import traceback
@@ -19,12 +18,10 @@ from typing import TYPE_CHECKING
 from mirrormq.broker.live_contents import LiveQueueContents
 from mirrormq.cluster.lifecycle import STOPPED_BY_OPERATOR, TOO_FEW
 from mirrormq.cluster.orphan_collector import OrphanLoss, StoredContents
-from mirrormq.control import definitions_document
+from mirrormq.control import definitions_import
 from mirrormq.control.control_protocol import ControlError
 from mirrormq.errors import ConfigurationError, DamageError, StartError
 from mirrormq.metadata.cluster_name import naming_commands
-from mirrormq.metadata.commands import PutGlobalParameter
-from mirrormq.metadata.records import GlobalParameter
 from mirrormq.metadata.state import MetadataState
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.runtime.application import Application
@@ -39,9 +36,6 @@ if TYPE_CHECKING:
 EXPECTED = (StartError, ControlError, DamageError, JournalFailed, OSError)
 """Errors that may prevent a start without a fault in this code."""
 
-
-IMPORTED_DEFINITIONS = "imported_definition_hash_value"
-"""RabbitMQ's global parameter with the digest of the definitions that were imported last."""
 
 LOST_TO_OTHERS = "another side of the cluster has won"
 
@@ -104,18 +98,21 @@ class ApplicationSupervisor:
             document = json.loads(content)
         except (OSError, ValueError) as error:
             raise ConfigurationError(f"The definitions in {path} cannot be read: {error}") from error
-        digest = hashlib.sha256(content).hexdigest()
-        imported = metadata.state.global_parameters.get(IMPORTED_DEFINITIONS)
-        if settings.skip_unchanged_definitions and imported is not None and imported.value == digest:
+        if settings.skip_unchanged_definitions and definitions_import.is_unchanged(metadata.state, content):
             self._node.log.info(f"skipped the import of {path}: the definitions are unchanged")
             return
         try:
-            definitions_document.import_definitions(metadata, document, settings)
+            options = definitions_import.ImportOptions(settings.definitions_all_or_nothing)
+            report = definitions_import.import_definitions(metadata, document, settings, options)
         except ControlError as error:
             raise ConfigurationError(f"The definitions in {path} cannot be imported: {error.text}") from error
         # Written last, so that a node that fails during the import imports again at its next start.
-        metadata.write(PutGlobalParameter(GlobalParameter(IMPORTED_DEFINITIONS, digest)))
-        self._node.log.info(f"imported the definitions in {path}")
+        metadata.write(definitions_import.remember(content))
+        for entry in report.skipped:
+            self._node.log.warning(
+                f"definitions in {path}: skipped {entry.kind} '{entry.name}': {entry.reason}; {entry.remedy}"
+            )
+        self._node.log.info(f"imported the definitions in {path}", skipped=len(report.skipped))
 
     def stop(self, reason: str) -> None:
         """Close clients and files. The process, its metadata and its control socket remain."""

@@ -13,12 +13,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from mirrormq.auth.limit_checks import MAX_QUEUES, UNLIMITED
+from mirrormq.control.commands.definitions import CONVERT_QUORUM
 from mirrormq.control.commands.parameters import parameter_rows
-from mirrormq.control.definitions_document import import_definitions
+from mirrormq.control.definitions_import import ImportOptions, import_definitions
 from mirrormq.control.definitions_json import binding_row, exchange_row, policy_row, queue_row, user_row
 from mirrormq.management import access, columns, form_data
 from mirrormq.management.api_request import ApiRequest, EmptyReply, RawReply
-from mirrormq.management.http_errors import bad_request, encode, missing
+from mirrormq.management.http_errors import HttpRefusal, bad_request, encode, missing
 from mirrormq.management.paged_listing import SLICE_ROWS
 from mirrormq.management.route_table import JSON, ApiRoute
 from mirrormq.metadata import records
@@ -106,11 +107,27 @@ async def export_vhost(call: ApiRequest) -> RawReply:
     return _answer(call, found)
 
 
-def _import(call: ApiRequest, document: dict[str, Any]) -> EmptyReply:
-    _check_vhosts(call, document)
+def _import(call: ApiRequest, document: dict[str, Any]) -> EmptyReply | RawReply:
+    """Import a document. The reply lists entries that were skipped if the client asks for that; otherwise
+    the first one is an error, as in RabbitMQ, although the rest is imported."""
+    options = ImportOptions(
+        call.query.get("all_or_nothing") == "true", call.query.get("convert") == CONVERT_QUORUM
+    )
+    skips = call.query.get("skip_unsupported") == "true"
     _check_limits(call, document)
+    unknown = _unknown_vhost(call, document)
+    if unknown is not None and options.all_or_nothing:
+        raise unknown
     with call.node.metadata.acting_as(call.user.name):
-        import_definitions(call.node.metadata, document, call.node.settings)
+        report = import_definitions(call.node.metadata, document, call.node.settings, options)
+    if skips:
+        return RawReply(
+            encode({"skipped": [entry.row() for entry in report.skipped], "converted": report.converted})
+        )
+    if unknown is not None:
+        raise unknown
+    if report.skipped:
+        raise report.skipped[0].refusal("The rest was imported.")
     return EmptyReply()
 
 
@@ -124,13 +141,14 @@ def _names(entries: Iterable[dict[str, Any]]) -> set[str]:
     return {name for entry in entries if isinstance(name := entry.get("name"), str)}
 
 
-def _check_vhosts(call: ApiRequest, document: dict[str, Any]) -> None:
-    """Refuse objects in a vhost that neither exists nor is part of the import."""
+def _unknown_vhost(call: ApiRequest, document: dict[str, Any]) -> HttpRefusal | None:
+    """Return RabbitMQ's error for objects in a vhost that neither exists nor is part of the import."""
     known = set(call.state.vhosts) | _names(_entries(document, "vhosts"))
     for name in NAMELESS:
         for entry in _entries(document, name):
             if "vhost" in entry and not (isinstance(entry["vhost"], str) and entry["vhost"] in known):
-                raise bad_request(["no_such_vhost", entry["vhost"]])
+                return bad_request(["no_such_vhost", entry["vhost"]])
+    return None
 
 
 def _check_limits(call: ApiRequest, document: dict[str, Any]) -> None:
@@ -148,15 +166,15 @@ def _check_limits(call: ApiRequest, document: dict[str, Any]) -> None:
             )
 
 
-def import_all(call: ApiRequest) -> EmptyReply:
+def import_all(call: ApiRequest) -> EmptyReply | RawReply:
     return _uploaded(call, call.query.get("vhost", ""))
 
 
-def import_vhost(call: ApiRequest) -> EmptyReply:
+def import_vhost(call: ApiRequest) -> EmptyReply | RawReply:
     return _uploaded(call, call.vhost)
 
 
-def _uploaded(call: ApiRequest, vhost: str) -> EmptyReply:
+def _uploaded(call: ApiRequest, vhost: str) -> EmptyReply | RawReply:
     """Import the document in the body, or in the part `file` of a form, whose part `redirect` names the
     next page."""
     redirect = b""
@@ -171,7 +189,7 @@ def _uploaded(call: ApiRequest, vhost: str) -> EmptyReply:
     return EmptyReply(SEE_OTHER, {"location": redirect.decode("ascii")}) if redirect else done
 
 
-def _import_into(call: ApiRequest, document: dict[str, Any], vhost: str) -> EmptyReply:
+def _import_into(call: ApiRequest, document: dict[str, Any], vhost: str) -> EmptyReply | RawReply:
     if vhost not in call.state.vhosts:
         raise missing("vhost_not_found")
     chosen: dict[str, Any] = {}
