@@ -69,6 +69,7 @@ TRIALS = (
         "partitions",
         f"mirrormq chaos --nodes 3 --duration 600 --history {SCRATCH} --fault partition --fault kill",
     ),
+    Trial("upgrade", f"{PYTEST} tests/upgrade", {"OLDER_REVISION": "45e97cd"}),
     Trial("scale", "python -m benchmarks.scale"),
     Trial("audit", "python -m tests.spark.large measure --rows 1000000 5000000"),
     Trial("clients", f"{PYTEST} tests/clients", {"CLIENTS_AGAINST": "rabbitmq"}),

@@ -33,6 +33,8 @@ class Nodes:
         ports = free_ports(2 * count)
         self.amqp_ports, self.cluster_ports = ports[:count], ports[count:]
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.programs: dict[int, list[str]] = {}
+        """Arguments of the interpreter that start a node, if it is not to run this program."""
         # The path of a Unix socket is short; pytest's directories may not be.
         self.run = tempfile.mkdtemp(prefix="mirrormq-")
 
@@ -55,7 +57,8 @@ class Nodes:
         with self.log_file(index).open("ab") as output:
             self.processes[index] = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "mirrormq.cli.main", "server", "--name", self.names[index]),
+                    *(sys.executable, *self.programs.get(index, ["-m", "mirrormq.cli.main"])),
+                    *("server", "--name", self.names[index]),
                     *("--data", str(self.data(index)), "--management", "none"),
                     *("--amqp", f"127.0.0.1:{self.amqp_ports[index]}"),
                     *("--cluster", f"127.0.0.1:{self.cluster_ports[index]}"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,12 +94,52 @@ def test_a_dialler_notices_that_another_node_answers() -> None:
     assert left.refusal == "another node answers at this address"
 
 
-def test_another_version_is_told_ours() -> None:
-    hello = bytearray(dialler().start())
-    hello[hello.index(b"MMQL") + 4] = peer_limits.PROTOCOL_VERSION + 1
+def versions(name: str, oldest: int, version: int) -> PeerIdentity:
+    return PeerIdentity(name, "", b"", oldest, version)
+
+
+@pytest.mark.parametrize("left_versions", [(2, 3), (3, 3), (3, 4)])
+@pytest.mark.parametrize("right_versions", [(2, 2), (2, 3), (3, 3), (3, 4), (4, 5)])
+def test_nodes_talk_if_each_accepts_the_others_version(
+    left_versions: tuple[int, int], right_versions: tuple[int, int]
+) -> None:
+    left = dialler(versions("a@host", *left_versions))
+    right = PeerHandshake(PeerRole.ACCEPTOR, versions("b@host", *right_versions), COOKIE, NONCE_B)
+    converse(left, right)
+    fits = left_versions[0] <= right_versions[1] and right_versions[0] <= left_versions[1]
+    assert left.established == right.established == fits
+    if fits:
+        assert left.peer == versions("b@host", *right_versions)
+        assert right.peer == versions("a@host", *left_versions)
+    else:
+        assert left.refusal is not None and left.refusal == right.refusal
+        assert "of the cluster protocol meets version" in left.refusal
+        assert left.refusal.endswith(": upgrade the older node first")
+        assert len(left.refusal) <= peer_limits.REFUSAL_BYTES_MAX
+
+
+def test_a_hello_without_a_version_has_it_in_front() -> None:
+    """Nodes of version 2 send five fields and ignore the sixth."""
+    sent: list[object] = ["a@host", "b@host", "", NONCE_A, b""]
+    body = b"MMQL\x02" + msgspec.msgpack.encode(sent)
     right = acceptor()
-    assert f"version {peer_limits.PROTOCOL_VERSION} ".encode() in right.receive(bytes(hello))
-    assert right.refusal is not None
+    right.receive(struct.pack(">HB", len(body), 1) + body)
+    assert right.peer == versions("a@host", 2, 2)
+    newer = PeerHandshake(PeerRole.ACCEPTOR, versions("b@host", 3, 3), COOKIE, NONCE_B)
+    reply = newer.receive(struct.pack(">HB", len(body), 1) + body)
+    assert newer.refusal == (
+        "version 2 of the cluster protocol meets version 3: upgrade the older node first"
+    )
+    assert newer.refusal.encode() in reply
+
+
+def test_a_hello_of_a_later_version_is_not_decoded() -> None:
+    body = b"MMQL\x09 of another shape"
+    right = acceptor()
+    right.receive(struct.pack(">HB", len(body), 1) + body)
+    assert right.refusal == (
+        "version 9 or later of the cluster protocol meets version 2 to 3: upgrade the older node first"
+    )
 
 
 def test_a_replayed_dialler_does_not_get_in() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mirrormq.consensus.raft_messages import DurableState
+from mirrormq.protocol_version import PROTOCOL_VERSION_OLDEST
 
 
 class RaftMessage(msgspec.Struct, frozen=True, array_like=True, tag="raft"):
@@ -19,6 +20,8 @@ class JoinRequest(msgspec.Struct, frozen=True, array_like=True, tag="join"):
     name: str
     address: str
     """Address at which other nodes reach it: host:port."""
+    version: int = PROTOCOL_VERSION_OLDEST
+    """Protocol version of the node."""
 
 
 class JoinRefused(msgspec.Struct, frozen=True, array_like=True, tag="join-refused"):

@@ -33,6 +33,8 @@ from mirrormq.cluster.partitions import ConnectivityMatrix, PartitionHandling
 from mirrormq.cluster.startup_discovery import StartupDiscovery
 from mirrormq.cluster.state_transfer import StateChunk, StateRequest
 from mirrormq.consensus.raft_messages import DurableState
+from mirrormq.metadata.command_versions import knows
+from mirrormq.metadata.commands import AssignLinks
 from mirrormq.metadata.policy_matching import PolicyMatcher
 
 PRESENCE_MS = 1000
@@ -217,7 +219,8 @@ class ClusterController:
     def reconcile(self) -> None:
         """Update coordinator and lifecycle after a metadata change or a change of leader."""
         self.coordinator.lead(self.member.leading, self.member.consensus.term)
-        self.link_placement.lead(self.member.leading, self.member.consensus.term)
+        places_links = self.member.leading and knows(self.member.metadata.state, AssignLinks)
+        self.link_placement.lead(places_links, self.member.consensus.term)
         self.serving.reconcile(self._now_ms)
 
     def _survey(self) -> None:

@@ -88,6 +88,8 @@ class ApplicationLifecycle:
         self._leave_by_ms = 0
         self._shutdown_written = False
         self._drained_since_ms: int | None = None
+        self._version_pending = False
+        """Whether a write of this node's version is not applied yet."""
         self._proceed: Callable[[], None] | None = None
 
     # -- queries --------------------------------------------------------------------------------
@@ -160,6 +162,8 @@ class ApplicationLifecycle:
                 self._stop(verdict if self.wanted else STOPPED_BY_OPERATOR)
             elif self.phase is LifecyclePhase.LEAVING:
                 self._shut_down_if_drained(now_ms)
+            else:
+                self._state_version()
         elif self.phase is LifecyclePhase.IDLE and self.wanted and not self.start_blocker():
             self._claim()
 
@@ -185,9 +189,23 @@ class ApplicationLifecycle:
         self.phase = LifecyclePhase.CLAIMING
         incarnation = self.last_incarnation + 1
         member = self._member
-        claim = Node(member.name, member.address, incarnation, running=True, start=self._start)
+        claim = Node(
+            member.name, member.address, incarnation, running=True, start=self._start, version=member.version
+        )
         member.metadata.write(c.DropTransient(member.name, list(self.idle().items())))
         member.metadata.write(c.PutNode(claim), lambda: self._claimed(incarnation))
+
+    def _state_version(self) -> None:
+        """Repeat this node's version if the metadata lacks it: an older node has made the snapshot, or has
+        written the record."""
+        record = self._record
+        if record is not None and record.version != self._member.version and not self._version_pending:
+            self._version_pending = True
+            again = msgspec.structs.replace(record, version=self._member.version)
+            self._member.metadata.write(c.PutNode(again), self._version_stated)
+
+    def _version_stated(self) -> None:
+        self._version_pending = False
 
     def _claimed(self, incarnation: int) -> None:
         if self.phase is not LifecyclePhase.CLAIMING:

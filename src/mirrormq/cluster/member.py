@@ -56,6 +56,7 @@ from mirrormq.consensus.raft_messages import Chunk, Command
 from mirrormq.metadata import commands
 from mirrormq.metadata.state import MetadataState
 from mirrormq.metadata.store import MetadataStore, Unreadable, read_entry
+from mirrormq.protocol_version import PROTOCOL_VERSION
 
 TICK_MS = 25
 """Interval of `tick`: bounds the delay of a candidate, and is cheap."""
@@ -80,6 +81,7 @@ def _nowhere(peer: str, message: ClusterMessage, urgent: bool) -> None:
 class Member:
     """Member of a cluster. Implements `metadata.store.ReplicationGroup`."""
 
+    version = PROTOCOL_VERSION
     _outdated = False
     """Flag: a peer has reported that this node's data directory went back."""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from mirrormq.cluster.cluster_messages import ClusterMessage, ForgottenNotice, JoinRefused, JoinRequest
 from mirrormq.consensus import ChangePending
 from mirrormq.metadata import commands, records
+from mirrormq.metadata.command_versions import lowest_version
 
 if TYPE_CHECKING:
     from mirrormq.cluster.member import Member
@@ -62,7 +63,8 @@ class MembershipChanges:
         if linked:
             peer = linked[self._join_requests % len(linked)]
             self._join_requests += 1
-            self._send(peer, JoinRequest(self._member.name, self._member.address), urgent=True)
+            request = JoinRequest(self._member.name, self._member.address, self._member.version)
+            self._send(peer, request, urgent=True)
 
     def admit(self, peer: str, request: JoinRequest) -> None:
         """Write the record of a joining node. The leader then makes it a voter."""
@@ -72,12 +74,21 @@ class MembershipChanges:
         if peer in member.consensus.members.voters:
             reason = f"{peer} is a member already; let the cluster forget it first (forget_cluster_node)"
             self._send(peer, JoinRefused(reason), urgent=True)
+        elif request.version < (lowest := lowest_version(state)):
+            # Its log may have commands that a node of an older version cannot decode.
+            reason = (
+                f"{peer} speaks version {request.version} of the cluster protocol, and every member of the "
+                f"cluster version {lowest}; upgrade {peer} first"
+            )
+            self._send(peer, JoinRefused(reason), urgent=True)
         elif peer not in state.nodes:
             if member.name not in state.nodes:
-                member.metadata.write(commands.PutNode(records.Node(member.name, member.address)))
+                founder = records.Node(member.name, member.address, version=member.version)
+                member.metadata.write(commands.PutNode(founder))
             # Each incarnation costs a log entry, so this is higher than any that a node of this name had.
             incarnation = member.consensus.applied_index
-            member.metadata.write(commands.PutNode(records.Node(peer, request.address, incarnation)))
+            joining = records.Node(peer, request.address, incarnation, version=request.version)
+            member.metadata.write(commands.PutNode(joining))
 
     def _reconcile_voters(self) -> None:
         """Add or remove one voter on the leader, if the voters differ from the nodes in the metadata."""

@@ -14,6 +14,7 @@ import msgspec
 from mirrormq.metadata.copy_records import CopyReport, FormerMember, Rescue
 from mirrormq.metadata.link_records import Link
 from mirrormq.metadata.ring_view import View, alone
+from mirrormq.protocol_version import PROTOCOL_VERSION_OLDEST
 
 DestinationKind = Literal["queue", "exchange"]
 
@@ -273,6 +274,8 @@ class Node(msgspec.Struct, frozen=True, tag="node", array_like=True):
     whole_since: int = 0
     """First incarnation since which the journal has no holes. A copy that an incarnation from then on held,
     and that is not intact, is an older state of the queue: complete up to some moment."""
+    version: int = PROTOCOL_VERSION_OLDEST
+    """Protocol version of the process that claimed the incarnation. Nodes of version 2 do not write it."""
 
     @property
     def key(self) -> str:

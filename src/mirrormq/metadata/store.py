@@ -25,7 +25,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from mirrormq.errors import DamageError, ResourceError
-from mirrormq.metadata import commands, metadata_encoding, state_diff
+from mirrormq.metadata import command_versions, commands, metadata_encoding, state_diff
 from mirrormq.metadata.changes import Change
 from mirrormq.metadata.commands import Command
 from mirrormq.metadata.defaults import DEFAULT_VHOST, DEFAULT_VHOST_DESCRIPTION
@@ -144,11 +144,13 @@ class MetadataStore:
         """Change the metadata.
 
         The group does not force to disk what a restart undoes anyway. A write with `leading` is dropped if
-        another node becomes leader before it is committed.
+        another node becomes leader before it is committed. A command that a member does not know raises
+        MembersTooOld.
         """
         actor = INTERNAL_USER if self._notifying_listeners else self._actor
         if actor != INTERNAL_USER and len(self._waiting) >= WAITING_MAX:
             raise ResourceError("too many metadata changes are waiting for the cluster; retry later")
+        command_versions.check(self.state, command)
         if len(commands.checked(command)) > COMMAND_BYTES_MAX:
             raise ValueError(f"the command is too large: metadata takes at most {COMMAND_BYTES_MAX} bytes")
         self.last_written += 1

@@ -22,6 +22,9 @@ between two nodes can wait for the handshake to end. On an untrusted network the
 Every message is bounded (a length of two bytes, at most `HANDSHAKE_MESSAGE_BYTES_MAX`). The first bytes of
 any other protocol are refused at once. A refusal is one short sentence. An empty cluster id means "of no
 cluster yet" and matches every other.
+
+A hello begins with the oldest protocol version that its node accepts, and contains the node's own version.
+Two nodes work together if each accepts the other's version (`protocol_version`).
 """
 
 from __future__ import annotations
@@ -31,11 +34,12 @@ import hashlib
 import hmac
 import struct
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import msgspec
 
 from mirrormq.peers import peer_limits
+from mirrormq.protocol_version import PROTOCOL_VERSION, PROTOCOL_VERSION_OLDEST
 
 _HEAD = struct.Struct(">HB")
 _HELLO, _PROOF, _REFUSAL = 1, 2, 3
@@ -61,6 +65,9 @@ class PeerIdentity(NamedTuple):
     cluster_id: str = ""
     statement: bytes = b""
     """Durable state of the node, encoded by the user of the links; empty if it states none."""
+    oldest: int = PROTOCOL_VERSION_OLDEST
+    """Oldest protocol version that the node accepts."""
+    version: int = PROTOCOL_VERSION
 
 
 class _Hello(msgspec.Struct, array_like=True, frozen=True):
@@ -69,6 +76,8 @@ class _Hello(msgspec.Struct, array_like=True, frozen=True):
     cluster_id: str
     nonce: bytes
     statement: bytes = b""
+    version: int = 0
+    """Nodes of version 2 do not send it: theirs is the byte in front of the hello."""
 
 
 class HandshakeRefused(Exception):
@@ -164,7 +173,7 @@ class PeerHandshake:
         return self._on_hello(body) if kind == _HELLO else self._on_proof(body)
 
     def _on_hello(self, body: bytes) -> bytes:
-        hello = _read_hello(body)
+        oldest, version, hello = self._read_hello(body)
         if hello.name == self._me.name or hmac.compare_digest(hello.nonce, self._nonce):
             raise HandshakeRefused("that is my own name or challenge")
         if hello.wanted != self._me.name:
@@ -173,7 +182,7 @@ class PeerHandshake:
             raise HandshakeRefused("another node answers at this address")
         if hello.cluster_id and self._me.cluster_id and hello.cluster_id != self._me.cluster_id:
             raise HandshakeRefused("a node of another cluster")
-        self.peer = PeerIdentity(hello.name, hello.cluster_id, hello.statement)
+        self.peer = PeerIdentity(hello.name, hello.cluster_id, hello.statement, oldest, version)
         self._peer_hello = body
         if self.role is PeerRole.ACCEPTOR:
             return self._hello(hello.name)
@@ -198,9 +207,32 @@ class PeerHandshake:
 
     def _hello(self, wanted: str) -> bytes:
         me = self._me
-        body = msgspec.msgpack.encode(_Hello(me.name, wanted, me.cluster_id, self._nonce, me.statement))
-        self._my_hello = _MAGIC + bytes([peer_limits.PROTOCOL_VERSION]) + body
+        hello = _Hello(me.name, wanted, me.cluster_id, self._nonce, me.statement, me.version)
+        self._my_hello = _MAGIC + bytes([me.oldest]) + msgspec.msgpack.encode(hello)
         return _framed(_HELLO, self._my_hello)
+
+    def _read_hello(self, body: bytes) -> tuple[int, int, _Hello]:
+        """Return the oldest version that the peer accepts, its own version, and its hello. A hello that is
+        too new is not decoded: later versions may have another one."""
+        if not body.startswith(_MAGIC) or len(body) == len(_MAGIC):
+            raise HandshakeRefused("not a MirrorMQ link")
+        oldest = body[len(_MAGIC)]
+        if oldest > self._me.version:
+            self._refuse_version(f"{oldest} or later")
+        try:
+            hello = _checked(_decode_hello(body[len(_MAGIC) + 1 :]))
+        except (msgspec.MsgspecError, ValueError):
+            raise HandshakeRefused("a hello that cannot be read") from None
+        version = hello.version or oldest
+        if version < self._me.oldest:
+            self._refuse_version(str(version))
+        return oldest, version, hello
+
+    def _refuse_version(self, theirs: str) -> NoReturn:
+        mine = " to ".join(map(str, sorted({self._me.oldest, self._me.version})))
+        raise HandshakeRefused(
+            f"version {theirs} of the cluster protocol meets version {mine}: upgrade the older node first"
+        )
 
     def _proof(self, role: PeerRole) -> bytes:
         return self._keyed(role.value)
@@ -213,17 +245,7 @@ class PeerHandshake:
         return hmac.digest(self._cookie, text, hashlib.sha256)
 
 
-def _read_hello(body: bytes) -> _Hello:
-    if not body.startswith(_MAGIC) or len(body) == len(_MAGIC):
-        raise HandshakeRefused("not a MirrorMQ link")
-    if body[len(_MAGIC)] != peer_limits.PROTOCOL_VERSION:
-        raise HandshakeRefused(
-            f"this node speaks version {peer_limits.PROTOCOL_VERSION} of the link protocol"
-        )
-    try:
-        hello = _decode_hello(body[len(_MAGIC) + 1 :])
-    except (msgspec.MsgspecError, ValueError):
-        raise HandshakeRefused("a hello that cannot be read") from None
+def _checked(hello: _Hello) -> _Hello:
     texts = (hello.name, hello.wanted, hello.cluster_id)
     too_long = any(len(text.encode()) > peer_limits.NAME_BYTES_MAX for text in texts)
     too_long = too_long or len(hello.statement) > peer_limits.STATEMENT_BYTES_MAX

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-PROTOCOL_VERSION = 2
-"""Version of the link protocol. Grows when two nodes of different versions could misunderstand each other."""
-
 NONCE_BYTES = 32
 """Size of a nonce: as many random bytes as a proof has, so that neither is the weaker part."""
 

@@ -37,8 +37,10 @@ from mirrormq.control.control_protocol import ControlError, Request
 from mirrormq.errors import DamageError
 from mirrormq.metadata import records
 from mirrormq.metadata.changes import Change
+from mirrormq.metadata.command_versions import lowest_version
 from mirrormq.peers.link_loss import LinkLoss
 from mirrormq.peers.peer_handshake import PeerIdentity
+from mirrormq.protocol_version import PROTOCOL_VERSION_OLDEST
 from mirrormq.runtime.peer_dialler import PeerAddress
 from mirrormq.runtime.peer_links import PeerLinks
 from mirrormq.runtime.peer_rpc import PeerRpc
@@ -158,6 +160,15 @@ class ClusterNode:
         """Use `peer_links` for all traffic with other nodes."""
         self.peer_links = peer_links
         peer_links.options.statement = lambda: msgspec.msgpack.encode(self.member.consensus.durable_state)
+        peer_links.options.oldest = self._oldest_accepted
+
+    def _oldest_accepted(self) -> int:
+        """Return the oldest protocol version that a peer may have. The log of a cluster may contain commands
+        of the version that all its members have; a node that joins a cluster has no log."""
+        assert self.peer_links is not None
+        state = self.member.metadata.state
+        of_a_cluster = self.peer_links.options.identity.cluster_id and state.nodes
+        return lowest_version(state) if of_a_cluster else PROTOCOL_VERSION_OLDEST
 
     def _stated_by(self, peer: str) -> DurableState | None:
         """Return the durable Raft state that the peer announced when its link came up, if it is readable."""

@@ -69,6 +69,8 @@ class PeerLink(asyncio.BufferedProtocol):
         self.cluster_id = ""
         """Cluster id that the peer announced in the handshake; empty if it belongs to no cluster."""
         self.statement = b""
+        self.version = 0
+        """Protocol version of the peer."""
         """Statement about itself that the peer sent in the handshake."""
         self.session_id = b""
         self.address = "?"
@@ -198,7 +200,7 @@ class PeerLink(asyncio.BufferedProtocol):
             self._refuse(handshake)
             return
         if handshake.peer is not None:
-            self.peer, self.cluster_id, self.statement = handshake.peer
+            self.peer, self.cluster_id, self.statement, _, self.version = handshake.peer
             self.greeted_after = self.greeted_after or self._peer_links.links_opened
         if not handshake.established:
             self._transport.write(reply)

@@ -37,6 +37,7 @@ from mirrormq.peers import peer_limits
 from mirrormq.peers.failure_detector import DetectorTiming, FailureDetector, Liveness
 from mirrormq.peers.link_loss import CROSSING, LinkLoss, LossReason, silence
 from mirrormq.peers.peer_handshake import PeerHandshake, PeerIdentity, PeerRole
+from mirrormq.protocol_version import PROTOCOL_VERSION_OLDEST
 from mirrormq.runtime.peer_dialler import PeerAddress, PeerDialler
 from mirrormq.runtime.peer_link import PeerLink, monotonic_ms
 
@@ -76,6 +77,8 @@ class PeerLinkOptions:
     """Type of messages other than raw bytes: a tagged union of msgspec structs."""
     statement: Callable[[], bytes] = bytes
     """Returns the statement about itself that this node sends in each handshake."""
+    oldest: Callable[[], int] = lambda: PROTOCOL_VERSION_OLDEST
+    """Returns the oldest protocol version that this node accepts of a peer."""
     admit: Callable[[PeerIdentity], str | None] = lambda peer: None
     """Called for each peer that knows the cookie; a returned text refuses the peer."""
 
@@ -225,7 +228,7 @@ class PeerLinks:
         """Return a new handshake for this link."""
         options = self.options
         nonce = self._entropy(peer_limits.NONCE_BYTES)
-        identity = options.identity._replace(statement=options.statement())
+        identity = options.identity._replace(statement=options.statement(), oldest=options.oldest())
         return PeerHandshake(
             role, identity, options.cookie, nonce, link.peer, lambda peer: self._objection(link, peer)
         )
@@ -256,7 +259,10 @@ class PeerLinks:
             dialler.linked(link)
             if dialler.attempt is link:
                 dialler.attempt = None
-        self.log.info("link up", peer=link.peer, address=link.address, session=link.session_id.hex())
+        self.log.info(
+            "link up", peer=link.peer, address=link.address, session=link.session_id.hex(),
+            version=link.version,
+        )  # fmt: skip
         asyncio.get_running_loop().call_soon(link.heartbeat)
         link.session = self.links_opened
         self._user.on_up(link.peer, link.session)

@@ -16,6 +16,7 @@ from mirrormq.cluster.controller import ApplicationHost, ClusterController
 from mirrormq.cluster.member import TICK_MS, Member
 from mirrormq.cluster.partitions import PartitionHandling
 from mirrormq.consensus import DurableState, Snapshot
+from mirrormq.protocol_version import PROTOCOL_VERSION
 from mirrormq.simulator.network import Network
 from mirrormq.simulator.virtual_time import VirtualTime
 from mirrormq.storage.consensus_log import ConsensusLog
@@ -76,6 +77,8 @@ class SimulatedNode:
         self._newcomer = False
         """Whether the node belongs to no cluster until one admits it."""
         self.running = False
+        self.version = PROTOCOL_VERSION
+        """Protocol version of the next process."""
         self.flush_ms = 0
         """Longest duration of a turn on a slow disk, which delays everything."""
         self._boots = 0
@@ -108,6 +111,7 @@ class SimulatedNode:
             self.name, self.log, rule, choose, self.send, self.mark_dirty,
             address=f"{self.name}:1", settings=member.SETTINGS,
         )  # fmt: skip
+        self.member.version = self.version
         self.application = world.make_application(self)
         self.controller = ClusterController(self.member, world.handling, self.application, choose, self.send)
         world.network.attach(self.name, self)

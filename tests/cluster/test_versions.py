@@ -1,0 +1,90 @@
+"""Protocol versions of members: commands that an older member does not know wait for its upgrade."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from mirrormq.cluster.cluster_messages import JoinRefused, JoinRequest
+from mirrormq.metadata import commands as c
+from mirrormq.metadata.command_versions import INTRODUCED, MembersTooOld, lowest_version
+from mirrormq.metadata.records import Parameter
+from mirrormq.protocol_version import PROTOCOL_VERSION, PROTOCOL_VERSION_OLDEST
+from tests.cluster.controllers import Cluster
+from tests.cluster.members import World
+
+SHOVEL = c.PutParameter(Parameter("/", "shovel", "s", {}))
+RESTART = c.RestartLink("/", "shovel", "s")
+
+
+def restart(cluster: Cluster, name: str, version: int) -> None:
+    node = cluster.nodes[name]
+    node.die(power=False)
+    node.version = version
+    node.start()
+    cluster.until(lambda: cluster.serving() == cluster.names)
+
+
+def test_every_member_states_its_version_when_it_starts_to_serve() -> None:
+    cluster = Cluster(3)
+    restart(cluster, "b", PROTOCOL_VERSION_OLDEST)
+    assert [node.version for node in cluster.state("a").nodes.values()] == [3, 2, 3]
+    assert lowest_version(cluster.state("a")) == PROTOCOL_VERSION_OLDEST
+
+
+def test_links_are_placed_when_the_last_member_is_upgraded() -> None:
+    cluster = Cluster(3)
+    restart(cluster, "b", PROTOCOL_VERSION_OLDEST)
+    cluster.write("a", SHOVEL)
+    cluster.run(5000)
+    assert not cluster.state("a").links
+    restart(cluster, "b", PROTOCOL_VERSION)
+    cluster.until(lambda: cluster.state("b").links)
+
+
+def test_a_command_that_a_member_does_not_know_is_refused_with_the_members_name() -> None:
+    cluster = Cluster(3)
+    cluster.write("a", RESTART)
+    restart(cluster, "b", PROTOCOL_VERSION_OLDEST)
+    restart(cluster, "c", PROTOCOL_VERSION_OLDEST)
+    text = "needs version 3 of the cluster protocol on every node; upgrade b, c first"
+    with pytest.raises(MembersTooOld, match=text):
+        cluster.nodes["a"].member.metadata.write(RESTART)
+
+
+def test_a_version_that_an_older_node_has_dropped_is_stated_again() -> None:
+    """Nodes of version 2 lack the field, in records that they write and in snapshots."""
+    cluster = Cluster(3)
+    record = cluster.state("a").nodes["b"]
+    cluster.write("a", c.PutNode(msgspec.structs.replace(record, version=PROTOCOL_VERSION_OLDEST)))
+    cluster.until(lambda: lowest_version(cluster.state("a")) == PROTOCOL_VERSION)
+    entries = cluster.nodes["a"].member.consensus.state.log.last
+    cluster.run(2000)
+    assert cluster.nodes["a"].member.consensus.state.log.last == entries, "once is enough"
+
+
+def test_an_older_node_does_not_join_members_that_are_all_newer() -> None:
+    world = World()
+    world.found("a")
+    world.join("b")
+    member = world["a"]
+    world.until(lambda: "b" in member.metadata.state.nodes)
+    for name in "ab":
+        record = msgspec.structs.replace(member.metadata.state.nodes[name], version=PROTOCOL_VERSION)
+        world.write("a", c.PutNode(record))
+    sent: list[object] = []
+    member._membership_changes._send = lambda peer, message, urgent: sent.append(message)
+    member.receive("z", JoinRequest("z", "z:1", PROTOCOL_VERSION_OLDEST))
+    assert sent == [
+        JoinRefused(
+            "z speaks version 2 of the cluster protocol, and every member of the cluster version 3; "
+            "upgrade z first"
+        )
+    ]
+    assert "z" not in member.metadata.state.nodes
+    member.receive("z", JoinRequest("z", "z:1", PROTOCOL_VERSION))
+    world.until(lambda: "z" in member.metadata.state.nodes)
+
+
+def test_versions_of_commands_are_not_beyond_this_program() -> None:
+    assert all(PROTOCOL_VERSION_OLDEST < version <= PROTOCOL_VERSION for version in INTRODUCED.values())
