@@ -96,6 +96,23 @@ def test_all_writes_of_a_turn_share_one_sync() -> None:
     assert world.nodes[leader].disk.steps - before <= 4, "a write and a sync, once or twice"
 
 
+def test_grouped_writes_of_a_single_node_share_one_sync() -> None:
+    world = cluster(1)
+    (name,) = world.nodes
+    world.run(50)
+    disk, metadata = world.nodes[name].disk, world[name].metadata
+    before = disk.steps
+    done: list[int] = []
+    for number in range(100):
+        metadata.write(declare(f"q{number}"), partial(done.append, number), grouped=True)
+    assert not done, "nothing is answered before it is on disk"
+    world.until(lambda: len(done) == 100)
+    assert disk.steps - before <= 4, "a write and a sync, once or twice"
+    assert sorted(metadata.state.queue_keys) == list(range(1, 101))
+    metadata.write(declare("alone"), partial(done.append, 100))
+    assert done[-1] == 100, "a write that is not grouped is applied at once"
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_when_the_leader_dies_another_one_writes_within_tens_of_milliseconds(seed: int) -> None:
     world = cluster(3, seed=seed)

@@ -17,7 +17,14 @@ from mirrormq.metadata import records as r
 from mirrormq.metadata import store as store_module
 from mirrormq.metadata.changes import Change, Put
 from mirrormq.metadata.state import MetadataState
-from mirrormq.metadata.store import INTERNAL_USER, Defaults, MetadataStore, Unreadable, WriteResult
+from mirrormq.metadata.store import (
+    INTERNAL_USER,
+    Defaults,
+    MetadataStore,
+    Unreadable,
+    WriteResult,
+    read_entry,
+)
 
 NAME = "one@localhost"
 GUEST = r.User("guest", "hash", tags=["administrator"])
@@ -195,6 +202,8 @@ class SlowGroup:
         self.room = room
         self.proposed_entries: list[bytes] = []
         self.wakes = 0
+        self.postpones = False
+        self.postponed = 0
 
     def propose(self, entry: bytes, sync: bool, otherwise: bytes | None = None) -> int | None:
         assert sync, "in a cluster everything is forced to disk"
@@ -202,6 +211,10 @@ class SlowGroup:
             return None
         self.proposed_entries.append(entry)
         return len(self.proposed_entries) - 1
+
+    def postpone(self) -> bool:
+        self.postponed += 1
+        return self.postpones
 
     def proposed(self) -> None:
         self.wakes += 1
@@ -235,6 +248,21 @@ def test_in_a_cluster_done_comes_when_the_command_comes_back() -> None:
     assert [queue.queue_id for queue in store.state.queues.values()] == [1, 2]
     store.written(store.last_written, lambda: heard.append("at once"))
     assert heard[-1] == "at once"
+
+
+def test_grouped_writes_wait_for_the_end_of_the_turn_and_no_write_overtakes_them() -> None:
+    store, group = slow_store()
+    group.postpones = True
+    for command in queues("a", "b"):
+        store.write(command, grouped=True)
+    assert (group.proposed_entries, group.postponed, store.unsettled) == ([], 2, 2)
+    store.write(next(queues("c")))
+    assert (len(group.proposed_entries), group.wakes) == (3, 1)
+    names = [read_entry(entry)[1].record.name for entry in group.proposed_entries]  # type: ignore[union-attr]
+    assert names == ["a", "b", "c"]
+    group.postpones = False
+    store.write(next(queues("d")), grouped=True)
+    assert len(group.proposed_entries) == 4, "a group without turns takes it at once"
 
 
 def test_another_nodes_command_is_applied_but_is_not_our_event() -> None:

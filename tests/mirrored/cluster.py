@@ -67,7 +67,9 @@ class Member(Node):
         self.catch_up()
         self.metadata.write = self.propose  # type: ignore[method-assign,assignment]
 
-    def propose(self, command: c.Command, done: Done | None = None, sync: bool = True) -> None:
+    def propose(
+        self, command: c.Command, done: Done | None = None, sync: bool = True, grouped: bool = False
+    ) -> None:
         self.cluster.line.append((command, self.name, done))
 
     def catch_up(self) -> bool:

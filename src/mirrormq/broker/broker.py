@@ -146,7 +146,7 @@ class Broker:
                 then()
 
         with self.metadata.acting_as(user):
-            self.metadata.write(command, done)
+            self.metadata.write(command, done, grouped=True)
 
     def detach(self) -> None:
         """Stop following the metadata: the node continues without this broker."""

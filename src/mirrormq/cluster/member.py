@@ -3,7 +3,8 @@
 Pure: `tick`, `up`, `down`, `receive` and `MetadataStore.write` are the input; messages leave through `send`,
 durable state through the `RaftStorage`. Input only schedules: each call requests `work` through `wake`, and
 the runtime calls `work` at the end of its turn, so that one disk write serves a whole turn. A node that is
-the whole cluster waits for no other node: its write is applied when `MetadataStore.write` returns.
+the whole cluster waits for no other node: its write is applied when `MetadataStore.write` returns, unless the
+writer lets it wait for the writes of other clients in the same turn.
 
 **A node that starts** may have missed changes of the others. Under a quorum rule that lets a minority
 continue, it must not begin its own fork only because its links are not up yet. So until it has met a leader,
@@ -78,6 +79,10 @@ def _nowhere(peer: str, message: ClusterMessage, urgent: bool) -> None:
     """Drop a message: `send` of a node without links."""
 
 
+def _no_wake() -> None:
+    """Schedule nothing: the owner of the member calls `work` itself."""
+
+
 class Member:
     """Member of a cluster. Implements `metadata.store.ReplicationGroup`."""
 
@@ -92,7 +97,7 @@ class Member:
         rule: QuorumRule,
         choose: Callable[[int], int],
         send: Send = _nowhere,
-        wake: Callable[[], None] = lambda: None,
+        wake: Callable[[], None] = _no_wake,
         *,
         address: str = "",
         settings: RaftSettings = SETTINGS,
@@ -345,6 +350,13 @@ class Member:
         self._sync = self._sync or sync
         self._taken = True
         return number
+
+    def postpone(self) -> bool:
+        if self._wake is _no_wake:
+            return False
+        self._idle = False
+        self._wake()
+        return True
 
     def proposed(self) -> None:
         self._idle = False

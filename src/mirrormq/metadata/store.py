@@ -77,6 +77,9 @@ class ReplicationGroup(Protocol):
         leader's decision: `otherwise` is proposed in its place if this node does not lead.
         """
 
+    def postpone(self) -> bool:
+        """Call `MetadataStore.proceed` at the end of the turn; return False if the group cannot do that."""
+
     def proposed(self) -> None:
         """End a batch of `propose` calls."""
 
@@ -139,13 +142,14 @@ class MetadataStore:
 
     def write(
         self, command: Command, done: Callable[[], None] | None = None, sync: bool = True, *,
-        leading: bool = False,
+        leading: bool = False, grouped: bool = False,
     ) -> None:  # fmt: skip
         """Change the metadata.
 
         The group does not force to disk what a restart undoes anyway. A write with `leading` is dropped if
         another node becomes leader before it is committed. A command that a member does not know raises
-        MembersTooOld.
+        MembersTooOld. A `grouped` write shares one disk write with all others of its turn; `done` is then
+        called later.
         """
         actor = INTERNAL_USER if self._notifying_listeners else self._actor
         if actor != INTERNAL_USER and len(self._waiting) >= WAITING_MAX:
@@ -155,7 +159,8 @@ class MetadataStore:
             raise ValueError(f"the command is too large: metadata takes at most {COMMAND_BYTES_MAX} bytes")
         self.last_written += 1
         self._waiting.append(_Write(self.last_written, command, actor, done, sync, leading))
-        self.proceed()
+        if not (grouped and self._group.postpone()):
+            self.proceed()
 
     def written(self, mark: int, callback: Callable[[], None]) -> None:
         """Call `callback` when all writes of this node up to a mark (`last_written`) are applied here."""
