@@ -112,7 +112,7 @@ def test_files_are_small() -> None:
     sizes = {name: len((WEB / name).read_text().splitlines()) for name in OURS}
     assert not {name: size for name, size in sizes.items() if size > 400 and "locales" not in name}
     total = sum((WEB / name).stat().st_size for name in FILES)
-    assert total < 400_000, "the whole page, unpacked"
+    assert total < 500_000, "the whole page, unpacked: about a third of that is sent"
 
 
 def test_the_wheel_takes_every_file_with_it() -> None:

@@ -17,8 +17,9 @@ from tests.web.conftest import Opener
 ADDRESSES = (
     "overview", "connections", "channels", "exchanges", "exchanges/%2F/amq.topic",
     "exchanges/%2F/amq.default", "queues", "queues/%2F/wide", "queues/%2F/missing", "cluster", "timeline",
-    "admin/users", "admin/vhosts", "admin/permissions", "admin/policies", "admin/limits", "pipeline",
-    "pipeline/%2F/wide", "pipeline/%2F/missing", "nowhere",
+    "admin/users", "admin/users/guest", "admin/vhosts", "admin/vhosts/%2F", "admin/permissions",
+    "admin/policies", "admin/limits", "admin/definitions", "admin/flags", "nodes/missing", "channels/missing",
+    "pipeline", "pipeline/%2F/wide", "pipeline/%2F/missing", "nowhere",
 )  # fmt: skip
 
 
@@ -72,6 +73,7 @@ def test_no_page_is_wider_than_its_screen(
     range_client.channel.queue_declare("leased")
     range_client.publish("leased", b"x")
     range_client.take("leased", "lease" * 40, 1, 1)
+    client.put(f"vhosts/{'vhost' * 20}", {})
     client.put("queues/%2F/wide", {"arguments": {"x-dead-letter-exchange": "x" * 120}})
     client.put(f"queues/%2F/{'long' * 50}", {})
     watched = open_page(width=width)
@@ -82,6 +84,7 @@ def test_no_page_is_wider_than_its_screen(
         watched.settle()
         inside, outside = watched.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert inside <= outside, (where, inside, outside)
+    client.delete(f"vhosts/{'vhost' * 20}")
     range_client.channel.queue_delete("leased")
     range_client.close()
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from mirrormq.testing import Cluster
 from tests.management.http import Client
+from tests.waiting import until
 from tests.web.watching import watched_page
+
+MIRROR_ALL = True
+QUEUES = 30
+NODES = 3
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +64,14 @@ def test_a_queue_is_declared_on_the_chosen_node(page: Page, clients: list[Client
     assert clients[0].get("queues/%2F/placed")["node"] == "mirror3@localhost"
 
 
-def test_a_dead_nodes_page_leads_to_living_nodes(page: Page, cluster: Cluster, browser: Browser) -> None:
+def test_a_dead_nodes_page_leads_to_living_nodes(
+    page: Page, cluster: Cluster, clients: list[Client], browser: Browser
+) -> None:
+    for number in range(QUEUES):
+        body = {"durable": True, "node": "mirror3@localhost"}
+        assert clients[0].put(f"queues/%2F/many{number:02}", body).status == 201
+    rows = partial(clients[0].get, "queues")
+    until(lambda: all(len(row["mirrormq"]["in_sync"]) == NODES for row in rows()))
     with watched_page(browser, cluster.management_port(2)) as watched:
         watched.log_in()
         watched.go("queues")
@@ -71,3 +84,16 @@ def test_a_dead_nodes_page_leads_to_living_nodes(page: Page, cluster: Cluster, b
     page.evaluate("location.hash = '#/nodes/mirror3%40localhost'")
     expect(page.get_by_role("alert")).to_contain_text("This node is not running")
     expect(page.get_by_role("alert").get_by_role("link", name="mirror2@localhost")).to_be_visible()
+
+
+def test_a_failover_of_many_queues_is_one_row_that_opens(page: Page) -> None:
+    page.evaluate("location.hash = '#/timeline'")
+    promoted = page.locator("[aria-labelledby=events] .event.accent")
+    expect(promoted).to_have_count(1)
+    expect(promoted).to_contain_text(f"{QUEUES + 1} queues")
+    expect(promoted).to_contain_text("mirror3@localhost")
+    expect(promoted).to_contain_text("longest gap")
+    expect(promoted.get_by_role("link", name="many07")).to_have_count(0)
+    promoted.locator("summary").click()
+    expect(promoted.get_by_role("link", name="many07")).to_be_visible()
+    expect(promoted.get_by_role("link", name="placed")).to_be_visible()

@@ -80,16 +80,24 @@ def import_definitions(
 ) -> ImportReport:
     """Import a definitions document; ControlError if it is no object, or has an entry that cannot be imported
     and the options ask for all or nothing."""
-    if not isinstance(document, dict):
-        raise ControlError("The definitions must be a JSON object.", EXIT_DATA)
-    plan = _ImportPlan(metadata.state, settings, options)
-    plan.read(document)
+    plan = plan_import(metadata.state, document, settings, options)
     if plan.skipped and options.all_or_nothing:
         raise plan.skipped[0].refusal("Nothing was imported.")
     with metadata.together():
         for command in plan.commands:
             metadata.write(command)
     return ImportReport(plan.skipped, plan.converted)
+
+
+def plan_import(
+    state: MetadataState, document: Any, settings: Settings, options: ImportOptions
+) -> ImportPlan:
+    """Return the commands of an import and the entries that cannot be imported; change nothing."""
+    if not isinstance(document, dict):
+        raise ControlError("The definitions must be a JSON object.", EXIT_DATA)
+    plan = ImportPlan(state, settings, options)
+    plan.read(document)
+    return plan
 
 
 def is_unchanged(state: MetadataState, content: bytes) -> bool:
@@ -104,7 +112,7 @@ def remember(content: bytes) -> c.Command:
     return c.PutGlobalParameter(r.GlobalParameter(IMPORTED_DEFINITIONS, digest))
 
 
-class _ImportPlan:
+class ImportPlan:
     """Commands of an import, and the entries that have none."""
 
     def __init__(self, state: MetadataState, settings: Settings, options: ImportOptions) -> None:

@@ -150,6 +150,9 @@ DELETE mirrormq/jobs/{vhost}/{name} Delete a job; its next report creates it aga
 GET mirrormq/timeline Return the failover timeline: node failures, promotions, outages, redeliveries.
 POST mirrormq/control Run a command of mirrormqctl, for administrators.
 GET mirrormq/live Stream changes as server-sent events.
+GET mirrormq/rights List the permissions of the user of the request.
+GET mirrormq/rights/{vhost}/{name} Return whether the user may configure, write and read a queue or exchange.
+POST mirrormq/definitions-preview Return what an import of definitions would add and change.
 GET mirrormq/matching/{vhost} List the queues and exchanges that a policy's pattern would match.
 """
 

@@ -107,14 +107,25 @@ async def export_vhost(call: ApiRequest) -> RawReply:
     return _answer(call, found)
 
 
+def import_options(call: ApiRequest) -> ImportOptions:
+    return ImportOptions(
+        call.query.get("all_or_nothing") == "true", call.query.get("convert") == CONVERT_QUORUM
+    )
+
+
+def importable(call: ApiRequest, document: dict[str, Any], vhost: str) -> dict[str, Any]:
+    """Return the document of an import within the limits; with a vhost, its objects as objects of that
+    vhost."""
+    chosen = _in_vhost(call, document, vhost) if vhost else document
+    _check_limits(call, chosen)
+    return chosen
+
+
 def _import(call: ApiRequest, document: dict[str, Any]) -> EmptyReply | RawReply:
     """Import a document. The reply lists entries that were skipped if the client asks for that; otherwise
     the first one is an error, as in RabbitMQ, although the rest is imported."""
-    options = ImportOptions(
-        call.query.get("all_or_nothing") == "true", call.query.get("convert") == CONVERT_QUORUM
-    )
+    options = import_options(call)
     skips = call.query.get("skip_unsupported") == "true"
-    _check_limits(call, document)
     unknown = _unknown_vhost(call, document)
     if unknown is not None and options.all_or_nothing:
         raise unknown
@@ -185,11 +196,11 @@ def _uploaded(call: ApiRequest, vhost: str) -> EmptyReply | RawReply:
         if "file" not in parts or not (redirect.isascii() and redirect.decode("ascii").isprintable()):
             raise bad_request(UNREADABLE)
     document = call.body(unreadable=UNREADABLE)
-    done = _import_into(call, document, vhost) if vhost else _import(call, document)
+    done = _import(call, importable(call, document, vhost))
     return EmptyReply(SEE_OTHER, {"location": redirect.decode("ascii")}) if redirect else done
 
 
-def _import_into(call: ApiRequest, document: dict[str, Any], vhost: str) -> EmptyReply | RawReply:
+def _in_vhost(call: ApiRequest, document: dict[str, Any], vhost: str) -> dict[str, Any]:
     if vhost not in call.state.vhosts:
         raise missing("vhost_not_found")
     chosen: dict[str, Any] = {}
@@ -198,7 +209,7 @@ def _import_into(call: ApiRequest, document: dict[str, Any], vhost: str) -> Empt
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise bad_request(f"{name} should be a list of objects")
         chosen[name] = [{**row, "vhost": vhost} for row in rows]
-    return _import(call, chosen)
+    return chosen
 
 
 _MEDIA = (JSON, form_data.MULTIPART)

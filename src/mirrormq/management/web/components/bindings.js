@@ -6,7 +6,8 @@ import { t } from "../lib/i18n.js";
 import { to } from "../lib/router.js";
 import { Arguments, Refusal } from "./basics.js";
 import { confirmed } from "./dialog.js";
-import { ArgumentsField, argumentsOf, Field, Folded, Form } from "./forms.js";
+import { ArgumentsField, argumentsOf } from "./arguments_field.js";
+import { Field, Folded, Form } from "./forms.js";
 import { act, say } from "./notices.js";
 import { Table } from "./table.js";
 

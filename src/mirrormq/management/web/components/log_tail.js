@@ -1,6 +1,6 @@
 // Last lines of a node's log, for administrators.
 import { useEffect, useState, html } from "../lib/html.js";
-import { post } from "../lib/api.js";
+import { control } from "../lib/api.js";
 import { t } from "../lib/i18n.js";
 import { live } from "../lib/live.js";
 import { useStore } from "../lib/store.js";
@@ -15,8 +15,8 @@ function useLog(node) {
   const beat = useStore(live, (value) => Math.floor(value.tick / EVERY_S));
   useEffect(() => {
     let isCurrent = true;
-    post("mirrormq/control", { verb: "log_tail", options: { number: LINES }, node }).then(
-      (reply) => isCurrent && setState(reply.ok ? { lines: reply.result, error: null } : { lines: null, error: new Error(reply.error) }),
+    control("log_tail", { options: { number: LINES }, node }).then(
+      (lines) => isCurrent && setState({ lines, error: null }),
       (error) => isCurrent && setState((before) => ({ ...before, error })),
     );
     return () => { isCurrent = false; };

@@ -2,13 +2,15 @@
 import { path, post } from "../lib/api.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
-import { ArgumentsField, argumentsOf, Field, Form } from "./forms.js";
+import { ArgumentsField, argumentsOf } from "./arguments_field.js";
+import { Field, Form } from "./forms.js";
 import { act, say } from "./notices.js";
 
+const NUMBERS = ["timestamp", "priority"];
 const PROPERTIES = [
   "content_type", "content_encoding", "correlation_id", "reply_to", "expiration", "message_id", "timestamp", "type", "user_id",
   "app_id", "priority",
-];
+].map((key) => ({ key, type: NUMBERS.includes(key) ? "number" : "string", value: "" }));
 
 export function PublishForm({ vhost, exchange, routingKey }) {
   const publish = async (fields) => {
@@ -31,7 +33,7 @@ export function PublishForm({ vhost, exchange, routingKey }) {
     <${Field} label=${t("publish.payload")} name="payload" rows="4" wide />
     <details class="folded wide"><summary>${t("publish.more")}</summary><div class="folded-inside">
       <${ArgumentsField} label=${t("publish.headers")} name="headers" />
-      <${ArgumentsField} label=${t("publish.properties")} name="properties" suggestions=${PROPERTIES} />
+      <${ArgumentsField} label=${t("publish.properties")} name="properties" hints=${PROPERTIES} />
     </div></details>
   <//>`;
 }

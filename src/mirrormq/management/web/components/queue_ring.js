@@ -3,7 +3,7 @@ import { path, post } from "../lib/api.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { isSyncing, ringOf } from "../lib/ring.js";
-import { isAdministrator, isPolicymaker } from "../lib/session.js";
+import { isAdministrator } from "../lib/session.js";
 import { Notice, Panel } from "./basics.js";
 import { Field, Form } from "./forms.js";
 import { act } from "./notices.js";
@@ -24,11 +24,11 @@ function RingActions({ queue, ring, user, onDone }) {
     return html`<p class="soft">${mirrored ? t("ring.aloneMirrored") : t("ring.aloneText")}</p>`;
   }
   return html`<div class="ring-actions">
-    <div class="buttons">
-      <button type="button" class="button primary" disabled=${!lacking || !isAdministrator(user)} onClick=${() => order("sync", t("ring.syncAsked"))}>${t("ring.sync")}</button>
-      <button type="button" class="button" disabled=${!isSyncing(ring) || !isAdministrator(user)} onClick=${() => order("cancel_sync", t("ring.cancelAsked"))}>${t("ring.cancel")}</button>
-    </div>
-    ${isPolicymaker(user) && others.length > 0 && html`<${Form} inline label=${t("ring.move")} button=${t("ring.move")} tone="" onSubmit=${move}>
+    ${isAdministrator(user) && html`<div class="buttons">
+      <button type="button" class="button primary" disabled=${!lacking} onClick=${() => order("sync", t("ring.syncAsked"))}>${t("ring.sync")}</button>
+      <button type="button" class="button" disabled=${!isSyncing(ring)} onClick=${() => order("cancel_sync", t("ring.cancelAsked"))}>${t("ring.cancel")}</button>
+    </div>`}
+    ${isAdministrator(user) && others.length > 0 && html`<${Form} inline label=${t("ring.move")} button=${t("ring.move")} tone="" onSubmit=${move}>
       <${Field} label=${t("ring.newMaster")} name="node" options=${others} /><//>`}
   </div>`;
 }

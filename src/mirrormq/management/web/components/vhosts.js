@@ -19,9 +19,10 @@ export function useChosenVhost() {
 }
 
 // In a form the chosen vhost of the filter comes first.
-export function VhostField({ name = "vhost", ...rest }) {
+export function VhostField({ name = "vhost", vhosts: given, ...rest }) {
   const chosen = useChosenVhost();
-  const vhosts = useVhosts();
+  const all = useVhosts();
+  const vhosts = given || all;
   return html`<${Field} label=${t("common.vhost")} name=${name} options=${vhosts} value=${vhosts.includes(chosen) ? chosen : vhosts[0]} ...${rest} />`;
 }
 

@@ -62,4 +62,11 @@ export async function request(where, options) {
 export const get = (where, query, signal) => request(where, { query, signal });
 export const put = (where, body = {}) => request(where, { method: "PUT", body });
 export const post = (where, body = {}) => request(where, { method: "POST", body });
+// Run a control command, on a node of the cluster; administrators only. Its error has the status 200.
+export async function control(verb, { words = [], options = {}, node } = {}) {
+  const reply = await post("mirrormq/control", { verb, arguments: words, options, node });
+  if (!reply.ok) throw new Refused(400, reply.error);
+  return reply.result;
+}
+
 export const remove = (where, query) => request(where, { method: "DELETE", query });

@@ -10,6 +10,7 @@ import { count } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { rateOf } from "../lib/rates.js";
+import { to } from "../lib/router.js";
 
 export function Vhosts() {
   const { data, error, reload } = useFetch("vhosts", {}, { every: 2 });
@@ -26,7 +27,7 @@ export function Vhosts() {
   return html`<${Panel} id="vhosts" title=${t("admin.vhosts")} wide>
     <${Refusal} error=${error} />
     <${Table} caption=${t("admin.vhosts")} rows=${data || []} keyOf=${(row) => row.name} columns=${[
-      { id: "name", label: t("common.name"), head: true, cell: (row) => html`<span class="name">${row.name}</span>` },
+      { id: "name", label: t("common.name"), head: true, cell: (row) => html`<a class="name" href=${to("admin", "vhosts", row.name)}>${row.name}</a>` },
       { id: "description", label: t("vhost.description"), cell: (row) => row.description },
       { id: "messages", label: t("number.messages"), numeric: true, cell: (row) => count(row.messages ?? 0) },
       { id: "publish", label: t("number.publish"), numeric: true, cell: (row) => rateOf(row, "publish") },

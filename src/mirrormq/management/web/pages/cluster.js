@@ -2,10 +2,11 @@
 import { Badge, Panel, Refusal } from "../components/basics.js";
 import { ClusterMap, linksOf, Shares } from "../components/cluster_map.js";
 import { confirmed } from "../components/dialog.js";
+import { Field, Folded, Form } from "../components/forms.js";
 import { NodeTable, Troubles } from "../components/nodes.js";
 import { act } from "../components/notices.js";
 import { Table } from "../components/table.js";
-import { post } from "../lib/api.js";
+import { post, put } from "../lib/api.js";
 import { useFetch } from "../lib/fetching.js";
 import { html, useMemo } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
@@ -34,6 +35,17 @@ function Links({ nodes }) {
   ]} />`;
 }
 
+function ClusterName({ user }) {
+  const { data, reload } = useFetch("cluster-name");
+  const rename = async (fields) => {
+    if (await act(put("cluster-name", { name: fields.name }), t("cluster.renamed", { name: fields.name }))) reload();
+  };
+  return html`<${Panel} id="name" title=${t("cluster.name")} wide><p class="name">${data?.name}</p>
+    ${data && isAdministrator(user) && html`<${Folded} title=${t("cluster.rename")}><${Form} key=${data.name} label=${t("cluster.rename")} button=${t("common.save")} onSubmit=${rename}>
+      <${Field} label=${t("cluster.name")} name="name" required value=${data.name} /><//><//>`}
+  <//>`;
+}
+
 export function Cluster({ user }) {
   const nodes = useStore(live, (value) => value.nodes);
   const { data, error, reload } = useFetch("queues", { columns: "node,slave_nodes" }, { every: COUNT_EVERY_S, follow: null });
@@ -51,5 +63,6 @@ export function Cluster({ user }) {
       <${Panel} id="map" title=${t("cluster.map")}><${ClusterMap} nodes=${nodes} masters=${masters} /><//>
       <${Panel} id="shares" title=${t("cluster.shares")}><${Shares} nodes=${nodes} masters=${masters} /><h3>${t("cluster.links")}</h3><${Links} nodes=${nodes} /><//>
       <${Panel} id="nodes" title=${t("overview.nodes")} wide><${NodeTable} nodes=${nodes} masters=${masters} /><//>
+      <${ClusterName} user=${user} />
     </div>`;
 }

@@ -12,6 +12,7 @@ import { byteRate, bytes, count, dateTime, shortNode } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { go, to } from "../lib/router.js";
+import { isAdministrator } from "../lib/session.js";
 
 const sofar = (row, name) => t("unit.sofar", { rate: byteRate(row[`${name}_details`]?.rate), n: bytes(row[name]) });
 
@@ -40,7 +41,7 @@ export function Connections() {
     ]} />`;
 }
 
-export function Connection({ name }) {
+export function Connection({ name, user }) {
   const where = path("connections", name);
   const { data, error } = useFetch(where, {}, { every: 2 });
   const channels = useFetch(path("connections", name, "channels"), {}, { every: 2, when: Boolean(data) });
@@ -52,7 +53,7 @@ export function Connection({ name }) {
     <h1 class="name">${name}</h1>
     <${Refusal} error=${error} />
     ${data && html`<div class="panels">
-      <${Panel} id="facts" title=${t("common.details")} actions=${html`<button type="button" class="button danger" onClick=${close}>${t("connection.close")}</button>`}>
+      <${Panel} id="facts" title=${t("common.details")} actions=${(isAdministrator(user) || data.user === user.name) && html`<button type="button" class="button danger" onClick=${close}>${t("connection.close")}</button>`}>
         <${Facts} rows=${[
           [t("common.state"), html`<${State} value=${data.state} />`],
           [t("common.user"), data.user], [t("common.vhost"), data.vhost], [t("common.node"), data.node],

@@ -12,6 +12,7 @@ import { count, NOTHING } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { rateOf, ratesShown } from "../lib/rates.js";
+import { useRights } from "../lib/rights.js";
 import { go, to } from "../lib/router.js";
 import { Features } from "./exchanges.js";
 
@@ -22,6 +23,7 @@ const sofar = (row, name) => (ratesShown() ? t("unit.sofar", { rate: rateOf(row,
 export function Exchange({ vhost, name }) {
   const where = path("exchanges", vhost, name);
   const { data, error } = useFetch(where, {}, { every: ASK_EVERY_S });
+  const rights = useRights(vhost, name);
   const isDefault = name === "amq.default";
   const shown = isDefault ? t("exchange.default") : name;
   const drop = async () => {
@@ -32,7 +34,7 @@ export function Exchange({ vhost, name }) {
     <h1 class="name">${shown} <small class="soft">${t("common.inVhost", { vhost })}</small></h1>
     <${Refusal} error=${error} />
     ${data && html`<div class="panels">
-      <${Panel} id="facts" title=${t("common.details")} actions=${!name.startsWith("amq.") && html`<button type="button" class="button danger" onClick=${drop}>${t("common.delete")}</button>`}>
+      <${Panel} id="facts" title=${t("common.details")} actions=${rights.configure && !name.startsWith("amq.") && html`<button type="button" class="button danger" onClick=${drop}>${t("common.delete")}</button>`}>
         <${Facts} rows=${[
           [t("common.type"), html`<${Badge} tone="accent">${data.type}<//>`], [t("common.features"), html`<${Features} row=${data} />`],
           [t("common.policy"), data.policy || t("common.none")], [t("common.arguments"), html`<${Arguments} value=${data.arguments} />`],
@@ -40,7 +42,7 @@ export function Exchange({ vhost, name }) {
         ]} />
       <//>
       <${Traffic} where=${where} columns="message_stats" charts=${exchangeCharts()} />
-      <${Panel} id="publish" title=${t("publish.title")}>${data.internal ? html`<p class="nothing">${t("exchange.isInternal")}</p>` : html`<${PublishForm} vhost=${vhost} exchange=${name} />`}<//>
+      ${rights.write && html`<${Panel} id="publish" title=${t("publish.title")}>${data.internal ? html`<p class="nothing">${t("exchange.isInternal")}</p>` : html`<${PublishForm} vhost=${vhost} exchange=${name} />`}<//>`}
       <${Breakdown} parts=${[
         [t("breakdown.incoming"), t("channel.name"), data.incoming, ["publish"]],
         [t("breakdown.outgoing"), t("queue.name"), data.outgoing, ["publish"]],
@@ -48,10 +50,10 @@ export function Exchange({ vhost, name }) {
       <${Panel} id="bindings" title=${t("binding.title")} wide>
         ${isDefault ? html`<p class="nothing">${t("exchange.defaultText")}</p>` : html`
           <h3>${t("binding.outgoing")}</h3>
-          <${BindingTable} where=${`${where}/bindings/source`} vhost=${vhost} caption=${t("binding.outgoing")} showDestination />
+          <${BindingTable} where=${`${where}/bindings/source`} vhost=${vhost} caption=${t("binding.outgoing")} showDestination canUnbind=${rights.read} />
           <h3>${t("binding.incoming")}</h3>
-          <${BindingTable} where=${`${where}/bindings/destination`} vhost=${vhost} caption=${t("binding.incoming")} showSource />
-          <${BindForm} vhost=${vhost} fixed=${{ source: name }} />`}
+          <${BindingTable} where=${`${where}/bindings/destination`} vhost=${vhost} caption=${t("binding.incoming")} showSource canUnbind=${rights.write} />
+          ${rights.read && html`<${BindForm} vhost=${vhost} fixed=${{ source: name }} />`}`}
       <//>
     </div>`}`;
 }

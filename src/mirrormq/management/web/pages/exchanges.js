@@ -1,14 +1,17 @@
 // Exchanges page: the list, and a form that declares an exchange.
 import { Badge } from "../components/basics.js";
-import { ArgumentsField, argumentsOf, Check, Field, Folded, Form } from "../components/forms.js";
+import { ArgumentsField, argumentsOf } from "../components/arguments_field.js";
+import { Check, Field, Folded, Form } from "../components/forms.js";
 import { Listing, useListing } from "../components/listing.js";
 import { act, say } from "../components/notices.js";
 import { VhostField } from "../components/vhosts.js";
 import { path, put } from "../lib/api.js";
 import { useFetch } from "../lib/fetching.js";
+import { EXCHANGE_HINTS } from "../lib/hints.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { rateOf } from "../lib/rates.js";
+import { useOwnVhosts } from "../lib/rights.js";
 import { to } from "../lib/router.js";
 
 export function Features({ row }) {
@@ -16,7 +19,7 @@ export function Features({ row }) {
   return marks.map((mark) => html`<${Badge} key=${mark} title=${t(`feature.${mark}`)}>${t(`feature.${mark}Short`)}<//>`);
 }
 
-function Declare({ onDone }) {
+function Declare({ onDone, own }) {
   const overview = useFetch("overview", { columns: "exchange_types" });
   const types = (overview.data?.exchange_types || []).map((type) => type.name);
   const declare = async (fields) => {
@@ -34,15 +37,16 @@ function Declare({ onDone }) {
     }
   };
   return html`<${Folded} title=${t("exchange.add")}><${Form} label=${t("exchange.add")} button=${t("exchange.declare")} onSubmit=${declare}>
-    <${VhostField} />
+    <${VhostField} vhosts=${own} />
     <${Field} label=${t("common.name")} name="name" required />
     <${Field} label=${t("common.type")} name="type" options=${types.length ? types : ["direct", "fanout", "topic", "headers"]} />
     <div class="checks"><${Check} label=${t("feature.durable")} name="durable" checked /><${Check} label=${t("feature.autoDelete")} name="auto_delete" /><${Check} label=${t("feature.internal")} name="internal" /></div>
-    <${ArgumentsField} label=${t("common.arguments")} name="arguments" suggestions=${["alternate-exchange", "hash-header", "hash-property", "x-recent-history-length"]} />
+    <${ArgumentsField} label=${t("common.arguments")} name="arguments" hints=${EXCHANGE_HINTS} />
   <//><//>`;
 }
 
 export function Exchanges() {
+  const own = useOwnVhosts();
   const listing = useListing("exchanges");
   return html`<h1>${t("place.exchanges")}</h1>
     <${Listing} listing=${listing} caption=${t("place.exchanges")} keyOf=${(row) => `${row.vhost} ${row.name}`} columns=${[
@@ -54,5 +58,5 @@ export function Exchanges() {
       { id: "in", label: t("exchange.in"), numeric: true, sort: "message_stats.publish_in_details.rate", cell: (row) => rateOf(row, "publish_in") },
       { id: "out", label: t("exchange.out"), numeric: true, sort: "message_stats.publish_out_details.rate", cell: (row) => rateOf(row, "publish_out") },
     ]} />
-    <${Declare} onDone=${listing.reload} />`;
+    ${own?.length > 0 && html`<${Declare} onDone=${listing.reload} own=${own} />`}`;
 }

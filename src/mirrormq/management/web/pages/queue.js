@@ -17,6 +17,7 @@ import { html, useRef } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { keyOf, live } from "../lib/live.js";
 import { shortRate } from "../lib/rates.js";
+import { useRights } from "../lib/rights.js";
 import { go, to } from "../lib/router.js";
 import { numbersOf, Series } from "../lib/series.js";
 import { useStore } from "../lib/store.js";
@@ -36,7 +37,7 @@ function useSeries(key, data, tick) {
   return series.current;
 }
 
-function Buttons({ where, name }) {
+function Buttons({ where, name, rights }) {
   const purge = async () => {
     if (await confirmed(t("queue.purge"), t("queue.purgeText", { name }), t("queue.purge"))) await act(remove(`${where}/contents`), t("queue.purged"));
   };
@@ -44,8 +45,8 @@ function Buttons({ where, name }) {
     if (!await confirmed(t("queue.delete"), t("queue.deleteText", { name }), t("common.delete"))) return;
     if (await act(remove(where), t("queue.deleted", { name }))) go("queues");
   };
-  return html`<button type="button" class="button" onClick=${purge}>${t("queue.purge")}</button>
-    <button type="button" class="button danger" onClick=${drop}>${t("common.delete")}</button>`;
+  return html`${rights.read && html`<button type="button" class="button" onClick=${purge}>${t("queue.purge")}</button>`}
+    ${rights.configure && html`<button type="button" class="button danger" onClick=${drop}>${t("common.delete")}</button>`}`;
 }
 
 function Details({ data }) {
@@ -68,12 +69,14 @@ export function Queue({ vhost, name, user }) {
   const { data, error, reload } = useFetch(where, {}, { every: 1 });
   const leases = useFetch(path("mirrormq", "leases", vhost), {}, { every: LEASES_EVERY_S, follow: "pipeline" });
   const held = (leases.data || []).filter((lease) => lease.queue === name);
+  const rights = useRights(vhost, name);
+  const mayPublish = useRights(vhost, "amq.default").write;
   const { tick, nodes } = useStore(live);
   const series = useSeries(keyOf({ vhost, name }), data, tick);
   const numbers = data ? numbersOf(data) : null;
   return html`<nav class="crumbs" aria-label=${t("frame.crumbs")}><a href=${to("queues")}>${t("place.queues")}</a></nav>
     <div class="page-head"><h1 class="name">${name} <small class="soft">${t("common.inVhost", { vhost })}</small></h1>
-      ${data && html`<div class="buttons"><${Buttons} where=${where} name=${name} /></div>`}</div>
+      ${data && html`<div class="buttons"><${Buttons} where=${where} name=${name} rights=${rights} /></div>`}</div>
     <${Refusal} error=${error} />
     ${data && html`<${Stats}>
       <${Stat} label=${t("number.messages_ready")} value=${short(numbers.messages_ready)} tone="ready" />
@@ -86,8 +89,8 @@ export function Queue({ vhost, name, user }) {
       <${QueueRing} queue=${data} nodes=${nodes} user=${user} flowing=${numbers.publish > 0} onDone=${reload} />
       <${Panel} id="facts" title=${t("common.details")} wide><${Details} data=${data} /><//>
       <${Traffic} where=${where} columns=${HISTORY_COLUMNS} live=${{ series, tick }} charts=${queueCharts()} />
-      <${Panel} id="get" title=${t("get.title")}><${GetMessages} where=${where} /><//>
-      <${Panel} id="publish" title=${t("publish.title")}><${PublishForm} vhost=${vhost} routingKey=${name} /><//>
+      ${rights.read && html`<${Panel} id="get" title=${t("get.title")}><${GetMessages} where=${where} /><//>`}
+      ${mayPublish && html`<${Panel} id="publish" title=${t("publish.title")}><${PublishForm} vhost=${vhost} routingKey=${name} /><//>`}
       <${Panel} id="consumers" title=${t("overview.consumers")} wide><${ConsumerTable} rows=${data.consumer_details || []} /><//>
       <${Breakdown} parts=${[
         [t("breakdown.incoming"), t("exchange.name"), data.incoming, ["publish"]],
@@ -95,8 +98,8 @@ export function Queue({ vhost, name, user }) {
       ]} />
       ${held.length > 0 && html`<${Panel} id="leases" title=${t("lease.title")} wide><p class="soft">${t("lease.text")}</p><${LeaseTable} leases=${held} onDone=${leases.reload} /><//>`}
       <${Panel} id="bindings" title=${t("binding.title")} wide>
-        <${BindingTable} where=${`${where}/bindings`} vhost=${vhost} caption=${t("binding.title")} showSource />
-        <${BindForm} vhost=${vhost} fixed=${{ kind: "queue", destination: name }} />
+        <${BindingTable} where=${`${where}/bindings`} vhost=${vhost} caption=${t("binding.title")} showSource canUnbind=${rights.write} />
+        ${rights.write && html`<${BindForm} vhost=${vhost} fixed=${{ kind: "queue", destination: name }} />`}
       <//>
     </div>`}`;
 }

@@ -1,27 +1,26 @@
 // Queues page: a live list, and a form that declares a queue.
 import { Badge, State } from "../components/basics.js";
-import { ArgumentsField, argumentsOf, Check, Field, Folded, Form } from "../components/forms.js";
+import { ArgumentsField, argumentsOf } from "../components/arguments_field.js";
+import { Check, Field, Folded, Form } from "../components/forms.js";
 import { Listing, useListing } from "../components/listing.js";
 import { act, say } from "../components/notices.js";
 import { VhostField } from "../components/vhosts.js";
 import { path, put } from "../lib/api.js";
 import { bytes, count, percent, shortNode } from "../lib/format.js";
+import { QUEUE_HINTS } from "../lib/hints.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { keyOf, live } from "../lib/live.js";
 import { rateOf } from "../lib/rates.js";
 import { isWhole, ringOf } from "../lib/ring.js";
+import { useOwnVhosts } from "../lib/rights.js";
 import { to } from "../lib/router.js";
 import { useStore } from "../lib/store.js";
 import { Features } from "./exchanges.js";
 
-const ARGUMENTS = [
-  "x-message-ttl", "x-expires", "x-max-length", "x-max-length-bytes", "x-overflow", "x-dead-letter-exchange",
-  "x-dead-letter-routing-key", "x-single-active-consumer", "x-max-priority", "x-queue-mode", "x-queue-master-locator",
-];
 const SECONDS_WHEN_BUSY = 5; // More queues changed than one event contains: fetch the visible rows again.
 
-function Declare({ onDone }) {
+function Declare({ onDone, own }) {
   const nodes = (useStore(live, (value) => value.nodes) || []).filter((node) => node.running !== false).map((node) => node.name);
   const declare = async (fields) => {
     try {
@@ -38,11 +37,11 @@ function Declare({ onDone }) {
     }
   };
   return html`<${Folded} title=${t("queue.add")}><${Form} label=${t("queue.add")} button=${t("queue.declare")} onSubmit=${declare}>
-    <${VhostField} />
+    <${VhostField} vhosts=${own} />
     <${Field} label=${t("common.name")} name="name" required />
     ${nodes.length > 1 && html`<${Field} label=${t("common.node")} name="node" hint=${t("queue.nodeHint")} options=${[["", t("queue.nodeAny")], ...nodes]} />`}
     <div class="checks"><${Check} label=${t("feature.durable")} name="durable" checked /><${Check} label=${t("feature.autoDelete")} name="auto_delete" /></div>
-    <${ArgumentsField} label=${t("common.arguments")} name="arguments" suggestions=${ARGUMENTS} />
+    <${ArgumentsField} label=${t("common.arguments")} name="arguments" hints=${QUEUE_HINTS} />
   <//><//>`;
 }
 
@@ -58,6 +57,7 @@ function Holders({ row }) {
 export function Queues() {
   const more = useStore(live, (value) => Math.floor(value.more / SECONDS_WHEN_BUSY));
   const { queues } = useStore(live);
+  const own = useOwnVhosts();
   const listing = useListing("queues", { every: more ? SECONDS_WHEN_BUSY : 0 });
   const rows = (listing.data?.items || []).map((row) => {
     const heard = queues.get(keyOf(row));
@@ -83,5 +83,5 @@ export function Queues() {
       { id: "ack", optional: true, label: t("number.ack"), sort: "message_stats.ack_details.rate", numeric: true, cell: (row) => rateOf(row, "ack") },
       { id: "redeliver", optional: true, label: t("number.redeliver"), sort: "message_stats.redeliver_details.rate", numeric: true, cell: (row) => rateOf(row, "redeliver") },
     ]} />
-    <${Declare} onDone=${listing.reload} />`;
+    ${own?.length > 0 && html`<${Declare} onDone=${listing.reload} own=${own} />`}`;
 }

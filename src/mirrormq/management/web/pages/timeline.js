@@ -2,6 +2,7 @@
 import { Badge, Empty, Panel, Refusal, Stat, Stats } from "../components/basics.js";
 import { Field } from "../components/forms.js";
 import { Lanes } from "../components/lanes.js";
+import { groupsOf, summaryOf } from "../lib/event_groups.js";
 import { useFetch } from "../lib/fetching.js";
 import { count, day, duration, time } from "../lib/format.js";
 import { html, useState } from "../lib/html.js";
@@ -46,10 +47,28 @@ function Event({ event }) {
   </li>`;
 }
 
+// Events of one failover as one row that opens.
+function EventGroup({ group }) {
+  const [latest] = group;
+  const { nodes, gapMs, redelivered } = summaryOf(group);
+  const said = saidOf(latest);
+  return html`<li class=${`event ${TONES[latest.kind] || "plain"}`}>
+    <time datetime=${new Date(latest.at_ms).toISOString()}>${time(latest.at_ms)}</time>
+    <details class="event-text event-group"><summary><${Badge} tone=${TONES[latest.kind]}>${wordOf(latest)}<//> <strong>${t("event.queues", { n: count(group.length) })}</strong> <span class="soft">${nodes.join(", ")}</span>${said && html` <span class="soft">${said}</span>`}
+        <ul class="event-numbers">${gapMs !== null && html`<li>${t("event.longestGap")} <strong>${duration(gapMs)}</strong></li>`}
+          ${redelivered > 0 && html`<li>${t("event.redelivered")} <strong>${count(redelivered)}</strong></li>`}</ul></summary>
+      <ul class="event-members">${group.map((event) => html`<li key=${JSON.stringify([event.vhost, event.queue, event.node])}><a class="name" href=${to("queues", event.vhost ?? "/", event.queue)}>${event.queue}</a> <span class="soft">${event.node}${
+        Number.isFinite(event.gap_ms) ? `, ${duration(event.gap_ms)}` : ""}</span></li>`)}</ul></details>
+  </li>`;
+}
+
 function Days({ events }) {
   const days = Map.groupBy ? Map.groupBy(events, (event) => day(event.at_ms)) : new Map([["", events]]);
-  return [...days].map(([name, those]) => html`<section key=${name} class="day"><h3>${name}</h3><ol class="events">${
-    those.map((event, index) => html`<${Event} key=${`${event.at_ms} ${event.kind} ${event.queue} ${index}`} event=${event} />`)}</ol></section>`);
+  return [...days].map(([name, those]) => html`<section key=${name} class="day"><h3>${name}</h3><ol class="events">${groupsOf(those).map((group) => {
+    const [event] = group;
+    const key = JSON.stringify([event.at_ms, event.kind, event.vhost, event.queue, event.node]);
+    return group.length > 1 ? html`<${EventGroup} key=${key} group=${group} />` : html`<${Event} key=${key} event=${event} />`;
+  })}</ol></section>`);
 }
 
 export function Timeline() {
