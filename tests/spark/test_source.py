@@ -92,6 +92,25 @@ def test_looking_changes_nothing(spark: SparkSession, uri: str, channel: Channel
     assert numbers(reader.option("includeProperties", "false").load()) == [5, 6, 7]
 
 
+def test_filters_and_columns_reach_the_reader(
+    spark: SparkSession, uri: str, channel: Channel, queue: str
+) -> None:
+    publish(channel, queue, range(20), headers={"color": "red"})
+    options = {"uri": uri, "queue": queue, "columns": "sequence, headers, queue"}
+    frame = spark.read.format("mirrormq").options(**options).load()
+    assert frame.columns == ["sequence", "headers", "queue"]
+    first = frame.agg({"sequence": "min"}).first()[0]  # type: ignore[index]
+    found = frame.where(f"sequence >= {first + 5} and sequence < {first + 8} and queue = '{queue}'")
+    assert sorted((row.sequence - first, row.headers["color"]) for row in found.collect()) == [
+        (5, "red"), (6, "red"), (7, "red"),
+    ]  # fmt: skip
+    # What the reader applies is no longer in Spark's plan.
+    plan = found._jdf.queryExecution().executedPlan().toString()
+    assert "Filter" not in plan.replace("RuntimeFilters", ""), plan
+    assert frame.where("queue = 'another' or sequence < 0").count() == 0
+    assert frame.where(f"queue in ('{queue}', 'another') and headers['color'] = 'red'").count() == 20
+
+
 def test_bodies_are_decoded(spark: SparkSession, uri: str, channel: Channel, queue: str) -> None:
     for body in (b'{"id": 1, "amount": 2.5}', b'{"id": 2, "more": true}', b"no JSON"):
         channel.basic_publish("", queue, body)

@@ -26,7 +26,7 @@ class RangeRead:
 
     def __init__(
         self, source: RangeSource, part: RangePart, wanted: list[Span], limit_bytes: int, answered: Answered,
-        refused: Refused,
+        refused: Refused, *, without_bodies: bool = False,
     ) -> None:  # fmt: skip
         self.answered = answered
         self.refused = refused
@@ -34,7 +34,7 @@ class RangeRead:
         self._part = part
         self._wanted = wanted
         self._limit_bytes = limit_bytes
-        self._columns = ColumnBuilder()
+        self._columns = ColumnBuilder(without_bodies=without_bodies)
 
     def resume(self, rows: int, size_bytes: int) -> bool:
         """Read a slice. Return True if the read is complete and the reply was sent."""
@@ -94,7 +94,10 @@ class RangeReads:
         wanted = within(values.spans(), first, to)
         requested_bytes = values.number("limit_bytes", limit_bytes) or limit_bytes
         part = RangePart(first, first, to)
-        read = RangeRead(source, part, wanted, min(requested_bytes, limit_bytes), answered, refused)
+        read = RangeRead(
+            source, part, wanted, min(requested_bytes, limit_bytes), answered, refused,
+            without_bodies=values.has("without_bodies"),
+        )  # fmt: skip
         self._reads.setdefault(reader, deque()).append(read)
         if not self._resting:
             self._broker.wake(self)

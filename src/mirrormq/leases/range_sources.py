@@ -141,8 +141,9 @@ def _redelivered(sequences: list[int], memory: dict[int, Message], delivered_up_
 class ColumnBuilder:
     """Builder of a column batch."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, without_bodies: bool = False) -> None:
         self._builder = BatchBuilder()
+        self._without_bodies = without_bodies
         self._addressed: dict[bytes, tuple[bytes, bytes]] = {}
         """Exchange and routing key of each publish payload."""
 
@@ -160,7 +161,8 @@ class ColumnBuilder:
         """Append the messages of a slice."""
         columns = read.found
         envelopes = [(self._envelope(run), run[2]) for run in columns.runs]
-        self._builder.add(columns.sequences, envelopes, read.redelivered, columns.bodies)
+        bodies = [b""] * len(columns.bodies) if self._without_bodies else columns.bodies
+        self._builder.add(columns.sequences, envelopes, read.redelivered, bodies)
 
     def _envelope(self, run: Run) -> BatchEnvelope:
         publish, properties, _ = run

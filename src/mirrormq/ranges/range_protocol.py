@@ -201,9 +201,14 @@ def extent(queue: str) -> Table:
     return table_of({"ask": EXTENT, "queue": queue})
 
 
-def read(queue: str, from_: int, to: int, limit_bytes: int) -> Table:
+def read(queue: str, from_: int, to: int, limit_bytes: int, *, without_bodies: bool = False) -> Table:
     """Build a request for the messages [from, to), as many as the limit allows. The body may carry spans."""
-    return table_of({"ask": READ, "queue": queue, "from": from_, "to": to, "limit_bytes": limit_bytes})
+    request: dict[str, object] = {
+        "ask": READ, "queue": queue, "from": from_, "to": to, "limit_bytes": limit_bytes,
+    }  # fmt: skip
+    if without_bodies:
+        request["without_bodies"] = True
+    return table_of(request)
 
 
 def meant(request: Table, queue_id: int = 0, owner: str = "") -> Table:

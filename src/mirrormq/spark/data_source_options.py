@@ -27,7 +27,7 @@ CONNECTION = (
 SOURCE = (
     "queue", "queues", "queuePattern", "mode", "startingOffsets", "endingOffsets", "maxMessagesPerTrigger",
     "maxBytesPerTrigger", "minPartitions", "preferReplica", "failOnDataLoss", "leaseName", "leaseIdleMs",
-    "includeProperties", "missingQueues",
+    "includeProperties", "missingQueues", "columns",
 )  # fmt: skip
 SINK = (
     "exchange",
@@ -45,6 +45,13 @@ SINK = (
 )
 OF_SPARK = ("checkpointLocation", "queryName", "path")
 """Options that Spark passes on beside ours."""
+
+COLUMNS = (
+    "queue", "sequence", "exchange", "routing_key", "redelivered", "timestamp", "message_id", "content_type",
+    "headers", "properties", "body",
+)  # fmt: skip
+"""Columns of a message; `source/row_schema.py` has their types."""
+ONLY_WITH_PROPERTIES = ("headers", "properties")
 
 MIRRORMQ, RABBITMQ = "mirrormq", "rabbitmq"
 CONSUME, BROWSE = "consume", "browse"
@@ -199,7 +206,8 @@ class SourceOptions:
     fail_on_data_loss: bool
     lease_name: str | None
     lease_idle_ms: int | None
-    include_properties: bool
+    columns: tuple[str, ...]
+    """Columns that the query has; no others are decoded."""
     wait_for_queues: bool
     """Whether the query waits for a named queue that does not exist."""
 
@@ -225,11 +233,36 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         fail_on_data_loss=reader.flag("failOnDataLoss", True),
         lease_name=reader.text("leaseName"),
         lease_idle_ms=reader.number("leaseIdleMs"),
-        include_properties=reader.flag("includeProperties", True),
+        columns=_columns(reader),
         wait_for_queues=reader.one_of("missingQueues", (ERROR, WAIT), ERROR) == WAIT,
     )
     _check(found, reader, streaming)
     return found
+
+
+def source_columns(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the columns of the source with these options. Spark also asks for them when it creates a table,
+    with options of its own; the reader checks the others."""
+    names = ("columns", "includeProperties")
+    given = {key: value for key, value in options.items() if key.lower() in map(str.lower, names)}
+    return _columns(OptionReader(given, names))
+
+
+def _columns(reader: OptionReader) -> tuple[str, ...]:
+    given, with_properties = reader.text("columns"), reader.flag("includeProperties", True)
+    if given is None:
+        return tuple(name for name in COLUMNS if with_properties or name not in ONLY_WITH_PROPERTIES)
+    if reader.text("includeProperties") is not None:
+        raise OptionError("set either columns or includeProperties: columns already names what to read")
+    names = tuple(name.strip() for name in given.split(","))
+    for name in names:
+        if name not in COLUMNS:
+            close = difflib.get_close_matches(name, COLUMNS, 1)
+            hint = f": did you mean {close[0]}?" if close else f"; there are {', '.join(COLUMNS)}"
+            raise OptionError(f"option columns names {name!r}, which is no column{hint}")
+        if names.count(name) > 1:
+            raise OptionError(f"option columns names {name} twice")
+    return names
 
 
 def _queues(reader: OptionReader) -> tuple[tuple[str, ...], str | None]:

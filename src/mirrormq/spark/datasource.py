@@ -14,7 +14,15 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from mirrormq.spark.data_source_options import BROWSE, RABBITMQ, OptionError, sink_options, source_options
+from mirrormq.spark.data_source_options import (
+    BROWSE,
+    RABBITMQ,
+    OptionError,
+    sink_options,
+    source_columns,
+    source_options,
+)
+from mirrormq.spark.source.pushed_filters import SETTING, offers_filters
 from mirrormq.spark.workers import prepare_workers
 
 if TYPE_CHECKING:
@@ -31,8 +39,7 @@ class MirrorMQ(DataSource):
     def schema(self) -> StructType:
         from mirrormq.spark.source.row_schema import columns
 
-        given = self.options.get("includeProperties", "true")
-        return columns(given.lower() != "false")
+        return columns(source_columns(self.options))
 
     def _given(self) -> Mapping[str, str]:
         """Return the options. For a table in its catalogue Spark keeps none, and passes at most a path."""
@@ -44,9 +51,10 @@ class MirrorMQ(DataSource):
         return self.options
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from mirrormq.spark.source.browse import BatchReader
+        from mirrormq.spark.source.browse import BatchReader, FilteringReader
 
-        return BatchReader(source_options(self._given(), streaming=False))
+        kind = FilteringReader if offers_filters() else BatchReader
+        return kind(source_options(self._given(), streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         options = source_options(self._given(), streaming=True)
@@ -78,9 +86,11 @@ URI = "(?i)uri"
 
 
 def register(spark: SparkSession) -> None:
-    """Register `format("mirrormq")` with a session, and hide the option `uri` in its plans."""
+    """Register `format("mirrormq")` with a session, hide the option `uri` in its plans, and let Spark offer
+    filters to the reader."""
     prepare_workers(spark)
     hidden = spark.conf.get(HIDDEN_OPTIONS) or ""
     if URI not in hidden.split("|"):
         spark.conf.set(HIDDEN_OPTIONS, f"{hidden}|{URI}" if hidden else URI)
+    spark.conf.set(SETTING, "true")
     spark.dataSource.register(MirrorMQ)

@@ -26,6 +26,12 @@ class QueueRange(NamedTuple):
     message_bytes: float = 0.0
     """Estimated size of a message."""
     queue_id: int = 0
+    without_bodies: bool = False
+
+    @property
+    def rows_per_piece(self) -> int:
+        """Number of messages that one reply is expected to hold."""
+        return rows_per_piece(0.0 if self.without_bodies else self.message_bytes)
 
 
 class RangePiece(NamedTuple):
@@ -75,14 +81,14 @@ def read_all(
 ) -> Iterator[tuple[QueueRange, RangeBatch | RequestRefused]]:
     """Yield the messages of several queues, queue by queue, in order. Requests of the next queue are in
     flight while a queue's last reply is awaited. A refusal ends the reads of its queue only."""
-    left = (
-        (each, piece) for each in wanted for piece in pieces(each.spans, rows_per_piece(each.message_bytes))
-    )
+    left = ((each, piece) for each in wanted for piece in pieces(each.spans, each.rows_per_piece))
     asked: deque[tuple[QueueRange, RangePiece, OutstandingRequest]] = deque()
     refused: QueueRange | None = None
 
     def ask(each: QueueRange, piece: RangePiece) -> tuple[QueueRange, RangePiece, OutstandingRequest]:
-        request = range_protocol.read(each.queue, piece.from_, piece.to, READ_BYTES_MAX)
+        request = range_protocol.read(
+            each.queue, piece.from_, piece.to, READ_BYTES_MAX, without_bodies=each.without_bodies
+        )
         return each, piece, range_client.begin(range_protocol.meant(request, each.queue_id), piece.spans)
 
     while True:

@@ -7,16 +7,17 @@ meanwhile are missing, and that is no loss. A deleted queue is one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
 from mirrormq.ranges.range_protocol import QueueExtent
 from mirrormq.sequences.spans import Span
 from mirrormq.spark.data_source_options import EARLIEST, LATEST, Offsets, OptionError, SourceOptions
 from mirrormq.spark.source.plan import PartitionPart, RangePartition, partitions
+from mirrormq.spark.source.pushed_filters import PushedFilters
 from mirrormq.spark.source.queue_extents import QueueExtents
 from mirrormq.spark.source.queue_stream import Offset, QueueShare, QueueStream
 from mirrormq.spark.source.tasks import read_partition
@@ -53,6 +54,7 @@ class BatchReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
+        self._filters = PushedFilters()
 
     def partitions(self) -> list[InputPartition]:
         options = self._options
@@ -63,21 +65,33 @@ class BatchReader(DataSourceReader):
                 if name not in extents:
                     raise OptionError(f"there is no queue '{name}': declare it, or correct the name")
             parts = [
-                part_of(name, extent, resolve(options.starting, name, extent), self._end(name, extent))
+                part_of(name, extent, self._start(name, extent), self._end(name, extent))
                 for name, extent in extents.items()
+                if self._filters.lets_through(name)
             ]
             return partitions(parts, options.partitions_min, queues.order)
         finally:
             queues.close()
 
+    def _start(self, name: str, extent: QueueExtent) -> int:
+        return max(self._filters.first, resolve(self._options.starting, name, extent))
+
     def _end(self, name: str, extent: QueueExtent) -> int:
         ending = self._options.ending
-        return ending.get(name, extent.next) if isinstance(ending, Mapping) else resolve(ending, name, extent)
+        end = ending.get(name, extent.next) if isinstance(ending, Mapping) else resolve(ending, name, extent)
+        return min(self._filters.end, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, RangePartition):  # Spark's placeholder for no partitions
             return iter(())
         return read_partition(self._options, partition)
+
+
+class FilteringReader(BatchReader):
+    """Reader of `spark.read` that Spark offers filters to."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        return [each for each in filters if not self._filters.accept(each)]
 
 
 class BrowseReader(QueueStream):

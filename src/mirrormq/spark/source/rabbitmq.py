@@ -126,7 +126,7 @@ class RabbitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, HeldPartition)
-        maker = ArrowColumns(to_arrow_schema(columns(self._options.include_properties), timezone="UTC"))
+        maker = ArrowColumns(to_arrow_schema(columns(self._options.columns), timezone="UTC"))
         yield maker.record_batch(partition.queue, RangeBatch(partition.encoded))
 
     def commit(self, end: Offset) -> None:

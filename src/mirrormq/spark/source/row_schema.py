@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -30,8 +32,6 @@ PROPERTIES = StructType(
 )
 """Properties without a separate column, under their AMQP names."""
 
-ONLY_WITH_PROPERTIES = ("headers", "properties")
-
 COLUMNS = StructType(
     [
         StructField("queue", StringType()),
@@ -49,8 +49,6 @@ COLUMNS = StructType(
 )
 
 
-def columns(include_properties: bool) -> StructType:
-    """Return all columns, or all except headers and properties."""
-    if include_properties:
-        return COLUMNS
-    return StructType([field for field in COLUMNS if field.name not in ONLY_WITH_PROPERTIES])
+def columns(names: Sequence[str]) -> StructType:
+    """Return the columns with these names, in their order."""
+    return StructType([COLUMNS[name] for name in names])

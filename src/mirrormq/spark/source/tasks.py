@@ -28,7 +28,7 @@ class DataLoss(Exception):
 
 def read_partition(options: SourceOptions, partition: RangePartition) -> Iterator[pa.RecordBatch]:
     """Yield the available messages of a partition; raises DataLoss if a required one is missing."""
-    maker = ArrowColumns(to_arrow_schema(columns(options.include_properties), timezone="UTC"))
+    maker = ArrowColumns(to_arrow_schema(columns(options.columns), timezone="UTC"))
     by_order: dict[tuple[int, ...], list[PartitionPart]] = {}
     for part in partition.parts:
         by_order.setdefault(partition.orders.get(part.queue, ()), []).append(part)
@@ -37,14 +37,15 @@ def read_partition(options: SourceOptions, partition: RangePartition) -> Iterato
         if order:
             addresses = tuple(options.addresses[place] for place in order)
         with pooled(addresses, options.timeouts) as range_client:
-            yield from _read_parts(range_client, maker, parts, options.fail_on_data_loss)
+            yield from _read_parts(range_client, maker, parts, options)
 
 
 def _read_parts(
-    range_client: RangeClient, maker: ArrowColumns, parts: Sequence[PartitionPart], fail_on_data_loss: bool
+    range_client: RangeClient, maker: ArrowColumns, parts: Sequence[PartitionPart], options: SourceOptions
 ) -> Iterator[pa.RecordBatch]:
+    without_bodies = "body" not in options.columns
     ranges = [
-        QueueRange(part.queue, part.spans, part.bytes / max(1, part.messages), part.queue_id)
+        QueueRange(part.queue, part.spans, part.bytes / max(1, part.messages), part.queue_id, without_bodies)
         for part in parts
     ]
     counts = dict.fromkeys(map(id, ranges), 0)
@@ -57,7 +58,7 @@ def _read_parts(
             yield maker.record_batch(each.queue, found)
     for part, each in zip(parts, ranges, strict=True):
         missing = part.messages - counts[id(each)]
-        if part.complete and missing and fail_on_data_loss:
+        if part.complete and missing and options.fail_on_data_loss:
             raise DataLoss(
                 f"{missing} leased messages of queue '{part.queue}' are gone, its lease was released or has"
                 " expired or the queue was deleted: set failOnDataLoss to false to go on with what there is"
