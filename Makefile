@@ -28,13 +28,20 @@ PYTHON ?= $(shell for candidate in $(CANDIDATES); do \
 	if $$candidate -c '$(USABLE)' 2>/dev/null; then echo $$candidate; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up wheel test test-quick check format sim hunt acceptance demo bench bench-core clean
+.PHONY: help setup compile up wheel test test-quick test-compiled check format sim hunt acceptance demo bench bench-core clean
 
 help: ## list the verbs
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(ROOT)/Makefile | while IFS="$$(printf '\t')" read -r verb text; do \
 		printf '  make %-10s %s\n' "$$verb" "$$text"; done
 
-setup: $(STAMP) ## create .venv with all pinned requirements (instant when nothing changed)
+# The message core runs compiled if a C compiler is present, pure otherwise; a failure here stops nothing.
+COMPILE = cd $(ROOT) && $(RUN) compile_core.py || echo "make: the message core runs pure" >&2
+
+setup: $(STAMP) ## create .venv with all pinned requirements, compile the message core (instant when nothing changed)
+	@$(COMPILE)
+
+compile: $(RUNTIME) ## compile the message core with mypyc if one of its sources has changed
+	@cd $(ROOT) && $(RUN) compile_core.py
 
 $(RUNTIME): $(ROOT)/requirements/runtime.txt $(ROOT)/requirements/checkout.txt $(ROOT)/pyproject.toml
 	@if [ -z "$(PYTHON)" ]; then \
@@ -52,6 +59,7 @@ $(STAMP): $(RUNTIME) $(ROOT)/requirements/test.txt
 	@touch $(STAMP)
 
 up: $(RUNTIME) ## run NODES nodes in the foreground, AMQP from port 5672, management from 15672; Ctrl-C stops
+	@$(COMPILE)
 	cd $(ROOT) && $(VENV)/bin/mirrormq cluster up --nodes $(NODES) --data $(DATA) \
 		--amqp-port $(AMQP_PORT) --management-port $(MANAGEMENT_PORT) --mirror-all
 
@@ -68,6 +76,13 @@ test: $(STAMP) ## run the whole test suite (ARGS="tests/wire -k heartbeat" narro
 
 test-quick: $(STAMP) ## run the tests of all short files, in under three minutes
 	cd $(ROOT) && $(PYTEST) -m "not long" $(ARGS)
+
+# Test processes run the pure core, so that tests may patch it, and the nodes that they start the compiled one.
+CORE_TESTS := $(addprefix tests/,wire channels queues storage broker exchanges hostile dedup leases wakeups mirrored)
+
+test-compiled: $(STAMP) ## run the message core's tests on the compiled core
+	cd $(ROOT) && $(RUN) compile_core.py --required
+	cd $(ROOT) && MIRRORMQ_BUILD=compiled $(PYTEST) $(CORE_TESTS) $(ARGS)
 
 check: $(STAMP) ## format, lint and types, changing nothing
 	cd $(ROOT) && $(RUN) -m ruff format --check .

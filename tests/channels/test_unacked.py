@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from mirrormq.channels.unacked import Unacked
+from mirrormq.queues.envelope import make_envelope
+from mirrormq.queues.message import Message
+from mirrormq.wire.methods import encode_basic_publish
 
 
 class UnackedMachine(RuleBasedStateMachine):
@@ -16,6 +19,7 @@ class UnackedMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.unacked = Unacked()
+        self.message = Message(make_envelope(encode_basic_publish("", "queue"), b"\x00\x00"), b"", 0, 0)
         self.out: list[int] = []
         self.settled: list[list[Any]] = []
         self.last_tag = 0
@@ -29,7 +33,7 @@ class UnackedMachine(RuleBasedStateMachine):
         for _ in range(count):
             self.last_tag += 1
             self.out.append(self.last_tag)
-            delivery: Any = (None, None, None, self.last_tag * 10, self.last_tag)
+            delivery: Any = (self.message, None, None, self.last_tag * 10, self.last_tag)
             self.unacked.by_tag[self.last_tag] = delivery
 
     @rule(tag=st.integers(0, 40))

@@ -22,6 +22,7 @@ def status_screen(status: dict[str, Any]) -> Iterable[str]:
     yield f"Uptime (seconds): {status['uptime']}"
     yield f"RabbitMQ version: {status['rabbitmq_version']}"
     yield f"MirrorMQ version: {status['mirrormq_version']}"
+    yield f"MirrorMQ message core: {status['mirrormq_core']}"
     yield f"Node name: {status['node']}"
     yield from _section("Data directory")
     yield f"Node data directory: {status['data_directory']}"

@@ -46,7 +46,7 @@ be read then."""
 class Connection(Outbox):
     """Server side of one AMQP connection."""
 
-    def __init__(self, broker: Broker, peer: Peer) -> None:
+    def __init__(self, broker: Broker, peer: Peer, *, has_handshake: bool = True) -> None:
         super().__init__(broker.clock, partial(broker.has_output, self), self._make_room)
         self.broker = broker
         self.peer = peer
@@ -84,7 +84,8 @@ class Connection(Outbox):
         self._overfull = False
         self._header = b""
         self._scanner = Scanner(self, broker.settings.initial_frame_max)
-        handshake.begin(self)
+        if has_handshake:
+            handshake.begin(self)
 
     # -- state ----------------------------------------------------------------------------------
 

@@ -4,83 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from mirrormq.auth.client_peer import Peer
 from mirrormq.channels.channel import METHODS, Channel
+from mirrormq.connections.direct_connection import DirectConnection
 from mirrormq.errors import AmqpError, InternalError
 from mirrormq.metadata.records import User
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue_interface import QueueInterface
 from mirrormq.wire import methods
 from mirrormq.wire.content import build_frames
-from mirrormq.wire.fields import Table, decode_entries, table_of
+from mirrormq.wire.fields import decode_entries, table_of
 from mirrormq.wire.methods import decode_method, encode_basic_publish
 
 if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
-    from mirrormq.broker.vhost import Vhost
-    from mirrormq.connections.connection import Connection
 
 ANSWER_TIMEOUT_S = 30.0
 """Seconds to wait for the reply to a declaration, or for a confirm, before the request fails."""
-
-
-class _DirectConnection:
-    """Connection interface for a Channel without a socket. Replies go to a callback."""
-
-    def __init__(
-        self, broker: Broker, user: User, vhost: str, on_method: Callable[[bytes], None],
-        failed: Callable[[AmqpError], None],
-    ) -> None:  # fmt: skip
-        self.broker = broker
-        self.user = user
-        self.vhost_name = vhost
-        self.name = f"<management {user.name}>"
-        self.peer = Peer("127.0.0.1", 0)
-        self.variables: dict[str, str] = {}
-        self.frame_max = broker.settings.frame_max
-        self.client_properties: Table = {}
-        self.writable = True
-        self.closed = False
-        self.reply_bytes = 0
-        self.effort = 0
-        self.fail = failed
-        self._received = on_method
-
-    @property
-    def vhost(self) -> Vhost:
-        return self.broker.vhosts[self.vhost_name]
-
-    def close_channel(self, channel: Channel, error: AmqpError) -> None:
-        self.fail(error)
-
-    def postponed(self, size_bytes: int) -> None:
-        """Ignore the limit on postponed input: a request consists of one method at a time."""
-
-    def channel_answered(self) -> None:
-        """Ignore the reply: no connection.close waits for it."""
-
-    def send(self, channel: int, payload: bytes) -> None:
-        self._received(payload)
-
-    def output(self) -> list[bytes]:
-        """Discard returned contents."""
-        return []
-
-    def client_can(self, capability: str) -> bool:
-        return False
-
-    def congested_by(self, queue: QueueInterface, count: int, size_bytes: int) -> None:
-        """Ignore congestion: one message at a time congests no queue."""
 
 
 class SocketlessChannel:
     """AMQP channel of one HTTP request. Implements `management.managed_node.DirectChannel`."""
 
     def __init__(self, broker: Broker, user: User, vhost: str, turn: Callable[[], None]) -> None:
-        self._connection = _DirectConnection(broker, user, vhost, self._on_method, self._failed)
-        self._channel = Channel(cast("Connection", self._connection), 1)
+        self._connection = DirectConnection(broker, user, vhost, self._on_method, self._failed)
+        self._channel = Channel(self._connection, 1)
         self._channel.counters = self._channel.vhost.past
         self._turn = turn
         self._answer: asyncio.Future[None] | None = None

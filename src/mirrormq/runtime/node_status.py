@@ -7,7 +7,7 @@ import platform
 import time
 from typing import TYPE_CHECKING, Any
 
-from mirrormq import __version__
+from mirrormq import __version__, builds
 from mirrormq.config.settings import Settings
 from mirrormq.runtime.resource_watch import free_disk_bytes, resident_bytes
 
@@ -47,6 +47,7 @@ def status(node: Application) -> dict[str, Any]:
         "product_version": settings.product_version,
         "rabbitmq_version": settings.product_version,
         "mirrormq_version": __version__,
+        "mirrormq_core": builds.choice.description,
         "uptime": int(time.time() - node.started_at_s),
         "data_directory": str(settings.data_directory),
         "vm_memory_limit": node.resources.memory_limit_bytes,

@@ -43,8 +43,8 @@ except ImportError:  # pragma: no cover - where the wheel is missing, new files 
 
 MESSAGE_1, ACK, DELIVERED, ERASED, NEXT, ENTRY, MESSAGE, WRITTEN = range(0xE1, 0xE9)
 """ENTRY is the only kind in an entry log. Reserved: E9 delivery counts, EA replicated logs."""
-KINDS = frozenset(range(MESSAGE_1, WRITTEN + 1))
-MESSAGES = frozenset((MESSAGE, MESSAGE_1))
+KINDS: frozenset[int] = frozenset(range(MESSAGE_1, WRITTEN + 1))
+MESSAGES: frozenset[int] = frozenset((MESSAGE, MESSAGE_1))
 
 DURABLE = 1
 """Flag of a message that recovery keeps. Without it the record only pages memory out."""
