@@ -118,3 +118,36 @@ def test_a_peer_that_starts_again_still_finds_what_another_one_lost() -> None:
 def test_a_node_of_the_version_before_is_not_taken_for_a_restored_one() -> None:
     first = DiskStart(4, 78, 5, (5, 40))
     assert not went_back(KNOWN, msgspec.structs.replace(stated(), starts=(first,)))
+
+
+def test_a_restored_node_makes_up_for_the_furthest_state_that_a_peer_has_seen() -> None:
+    world = restored()
+    known = world["A"].state.durable_states.known["C"]
+    index = known.last[1]
+    less = msgspec.structs.replace(known, last=(known.last[0], index - 2))
+    for remembered in (less, known, less):
+        world["C"].state_lost(remembered)
+    states = world["C"].state.durable_states
+    assert states.forgotten == {known.start: known}
+    world.heal()
+    world.until(lambda: not states.forgotten)
+    assert not went_back(known, world["C"].durable_state), "it counts again for every peer"
+    assert not world["C"].state_lost(less) and not states.forgotten, "a late report of less"
+    more = msgspec.structs.replace(known, last=(known.last[0] + 9, 1))
+    world["C"].state_lost(more)
+    assert states.forgotten == {known.start: more}, "a peer that was away has seen more"
+
+
+def test_a_peer_that_remembers_an_earlier_start_accepts_what_was_made_up_for() -> None:
+    """The node started (77), was restored to a copy that knew of it, and made up for a later start (78)."""
+    loaded = [
+        DiskStart(3, 77, 0, (0, 0)),
+        DiskStart(4, 90, 4, (4, 12)),
+        DiskStart(4, 78, 6, (6, 50)),
+        DiskStart(5, 90, 6, (6, 51)),
+    ]
+    now = DurableState("a", 5, 90, 6, (6, 51), tuple(loaded))
+    assert went_back(KNOWN, msgspec.structs.replace(now, starts=now.starts[:2])), "not made up for yet"
+    assert not went_back(KNOWN, now)
+    again = (*now.starts, DiskStart(6, 91, 5, (5, 20)))
+    assert went_back(KNOWN, msgspec.structs.replace(now, start=91, starts=again)), "restored once more"

@@ -59,8 +59,12 @@ def went_back(known: DurableState, stated: DurableState) -> bool:
         return False
     starts = [start.start for start in stated.starts]
     if known.start in starts:
-        # A start that was lost and made up for is stated twice; the later statement counts.
+        # A start that was lost and made up for is stated twice; the later statement counts. The start that
+        # made up for it is stated again behind it, with the state that the log had reached by then.
         after = len(starts) - starts[::-1].index(known.start)
+        for place in range(after, len(starts)):
+            if starts[place] in starts[:place] and not _is_less(stated.starts[place], known):
+                after = place + 1
         return after < len(starts) and _is_less(stated.starts[after], known)
     # Older starts are not stated any more. The oldest stated one must have found what is known, and more.
     oldest = stated.starts[0] if stated.starts else stated
@@ -88,8 +92,9 @@ class DurableStates:
         reaches them."""
         self._needed = (0, NOTHING)
         """Term and index that the last entry must reach while states are forgotten."""
-        self._regained: set[int] = set()
-        """Starts that were forgotten until the log reached them. A report of them is late."""
+        self._regained: dict[int, tuple[int, int]] = {}
+        """Starts that were forgotten until the log reached them, with the last entry at that time. A report
+        of no more than that is late."""
         self.unmet = False
         """Set after a start while a link to some voter is missing. That voter may know a later state of this
         node."""
@@ -123,7 +128,7 @@ class DurableStates:
         ]
         now = DiskStart(state.boots, self._start, state.term, self._last)
         self.starts = (*self.starts, *lost, now)[-STARTS_KEPT:]
-        self._regained |= self.forgotten.keys()
+        self._regained |= dict.fromkeys(self.forgotten, self._last)
         self.forgotten.clear()
 
     def linked(self, statement: DurableState) -> DurableState | None:
@@ -166,15 +171,22 @@ class DurableStates:
         """Accept a peer's report that this node's disk went back. Return new numbers of proposals
         (`Proposals.renumber`)."""
         state = self._state
-        if remembered.start in self._regained:
+        regained = self._regained.get(remembered.start)
+        if regained is not None and remembered.last <= regained:
             return {}
-        if remembered.start not in self.forgotten:
+        reported = self.forgotten.get(remembered.start)
+        if reported is not None:
+            # Peers saw different parts of the same start. This node counts again for all of them only when
+            # it has reached the furthest part.
+            self._needed = max(self._needed, remembered.last)
+        else:
             # An entry that this node wrote on its own since may look later than what it lost. Only a further
             # one, of a leader that other nodes elected, shows that its log has been replaced.
             own = self._last
             needed = remembered.last if own < remembered.last else (own[0], own[1] + 1)
             self._needed = max(self._needed, needed)
-        self.forgotten[remembered.start] = remembered
+        if reported is None or _is_less(reported, remembered):
+            self.forgotten[remembered.start] = remembered
         if state.leader in (None, state.name) or remembered.term > state.term:
             # This node stands or leads with a log that lacks entries it acknowledged: step down.
             state.follow(max(state.term, remembered.term), None)

@@ -16,6 +16,7 @@ from mirrormq.metadata.state import MetadataState
 from mirrormq.simulator.fault_plan import Fault
 from mirrormq.simulator.membership_churn import ChurnHost
 from mirrormq.simulator.network import Network
+from mirrormq.simulator.simulated_application import SimulatedApplication
 from mirrormq.simulator.simulated_node import METADATA, SimulatedNode
 from mirrormq.storage.simulated_disk import SimulatedDisk
 
@@ -149,9 +150,12 @@ class DiskFaults:
                 disk.restore(directory, files)
 
     def _covered(self, victim: str) -> bool:
-        """Return whether every node serves, in one history, and every durable queue is in sync on another
-        node."""
+        """Return whether every node serves, in one history, every durable queue is in sync on another node,
+        and the victim has no orphans."""
         nodes, frozen = self._cabinet.nodes.values(), self._cabinet.network.frozen
+        application = self._cabinet.nodes[victim].application
+        if isinstance(application, SimulatedApplication) and application.has_orphans():
+            return False  # no other node has them
         if frozen or not all(node.running and node.controller.serving.running for node in nodes):
             return False
         if len({node.member.leader for node in nodes}) > 1 or any(
