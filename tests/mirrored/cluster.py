@@ -41,7 +41,7 @@ from mirrormq.wire.fields import Table, table_of
 from tests.harness import Client, Node, deliveries
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(RemoteMessage | RingBatch).decode
+decode_message = msgspec.msgpack.Decoder(RemoteMessage | RingBatch).decode
 ROUNDS_MAX = 5_000
 Done = Callable[[], None]
 
@@ -165,7 +165,7 @@ class Cluster:
             return False
         while lane and count and (sender, receiver) in self.lanes:
             count -= 1
-            self[receiver].broker.link_message(sender, _decode(lane.popleft()))
+            self[receiver].broker.link_message(sender, decode_message(lane.popleft()))
         return True
 
     # -- lives ----------------------------------------------------------------------------------

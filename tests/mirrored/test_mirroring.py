@@ -16,7 +16,7 @@ from mirrormq.wire import methods
 from mirrormq.wire.content import build_frames, method_frame
 from mirrormq.wire.properties import BasicProperties, encode_properties
 from tests.harness import deliveries
-from tests.mirrored.cluster import Cluster, MirroredClient, bodies
+from tests.mirrored.cluster import Cluster, MirroredClient, bodies, decode_message
 
 
 def alone(**arguments: Any) -> tuple[Cluster, MirroredClient]:
@@ -90,6 +90,23 @@ def test_publishes_of_one_read_are_one_operation_and_keep_their_keys(persistent:
     cluster.kill("a")
     received = [other.get("q", no_ack=True) for _ in keys]
     assert [one.method.routing_key for one in received if one is not None] == keys
+
+
+def test_only_a_report_that_completes_an_operation_needs_a_turn() -> None:
+    cluster, client = alone()
+    cluster.mirror_all()
+    cluster.held |= {("b", "a"), ("c", "a")}
+    client.publish("q", b"body", persistent=True)
+    assert client.read() == []
+
+    def arrive(sender: str) -> list[bool]:
+        lane, broker = cluster.lanes[sender, "a"], cluster["a"].broker
+        return [broker.link_message(sender, decode_message(lane.popleft())) for _ in range(len(lane))]
+
+    assert arrive("b") == [False], "c has not reported"
+    assert arrive("c") == [True]
+    client.read()
+    assert client.confirmed == {1}
 
 
 def test_what_consumers_on_other_nodes_hold_is_mirrored_too() -> None:

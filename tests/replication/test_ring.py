@@ -233,9 +233,9 @@ def test_every_operation_reaches_every_member_once_and_in_order(block: int) -> N
 class ConfirmsBeforeTheDisk(Ring):
     """Reports received operations as durable."""
 
-    def _report(self) -> ProgressReport | None:
+    def next_report(self) -> ProgressReport | None:
         truth, self.durable = self.durable, self.received
-        report = super()._report()
+        report = super().next_report()
         self.durable = truth
         return report
 
@@ -275,10 +275,11 @@ class BeginsAnywhere(Ring):
 class ForgetsTooSoon(Ring):
     """Cuts its log at the mark of the fastest member."""
 
-    def _settle(self) -> None:
-        super()._settle()
+    def settle(self) -> bool:
+        grows = super().settle()
         if self.reports:
             self.log.cut(max(report.received for report in self.reports.values()))
+        return grows
 
 
 @pytest.mark.parametrize(

@@ -129,13 +129,14 @@ def count_votes_of_restored_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def confirm_before_replication_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Count the master's operations as replicated everywhere."""
-    settle = Ring._settle
+    settle = Ring.settle
 
-    def hasty(self: Ring) -> None:
+    def hasty(self: Ring) -> bool:
         settle(self)
         self.completed = Completed(self.received, max(self.completed.durable, self.durable))
+        return True
 
-    monkeypatch.setattr(Ring, "_settle", hasty)
+    monkeypatch.setattr(Ring, "settle", hasty)
 
 
 def let_a_new_master_keep_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -295,12 +295,12 @@ class Broker:
         """Handle the loss of the link to a node."""
         self.remote.down(peer)
 
-    def link_message(self, peer: str, message: RemoteMessage | RingBatch) -> None:
-        """Handle a message from another node; the runtime ends the turn soon afterwards."""
+    def link_message(self, peer: str, message: RemoteMessage | RingBatch) -> bool:
+        """Handle a message from another node; return whether the runtime must end the turn soon."""
         if isinstance(message, RingBatch):
-            self.replica_manager.receive(peer, message)
-        else:
-            self.remote.receive(peer, message)
+            return self.replica_manager.receive(peer, message)
+        self.remote.receive(peer, message)
+        return True
 
     def link_relieved(self, peer: str) -> None:
         """Resume sending on a link that is no longer congested."""

@@ -265,14 +265,14 @@ class ReplicaManager:
 
     # -- other nodes ----------------------------------------------------------------------------
 
-    def receive(self, peer: str, mail: RingBatch) -> None:
-        """Handle messages from another node. Messages of unknown rings are ignored: a member that joins later
-        requests what it has missed."""
+    def receive(self, peer: str, mail: RingBatch) -> bool:
+        """Handle messages from another node; return whether a turn has work now. Messages of unknown rings
+        are ignored: a member that joins later requests what it has missed."""
         for message in mail.messages:
             replica = self.replicas.get(message.queue_id)
-            if replica is not None:
-                replica.receive(peer, message)
+            if replica is not None and replica.receive(peer, message):
                 self._dirty[message.queue_id] = replica
+        return bool(self._dirty)
 
     def reconnected(self, peer: str) -> None:
         """Handle a new link to a node."""
@@ -324,10 +324,12 @@ class ReplicaManager:
         if not self._uncommitted:
             return
         uncommitted, self._uncommitted = self._uncommitted, {}
+        now_ms = self._broker.clock.now_ms
         for queue_id, replica in uncommitted.items():
             if self.replicas.get(queue_id) is replica:
-                replica.flushed()
-                self._take(replica, replica.take(self._broker.clock.now_ms, idle=False))
+                work = replica.committed(now_ms)
+                if work is not None:
+                    self._take(replica, work)
                 self._restless[queue_id] = replica
         self._post()
 
@@ -344,7 +346,9 @@ class ReplicaManager:
 
     def _pace(self, replica: Replica) -> None:
         """Schedule the next step of a synchronisation that waits for its pace."""
-        due = replica.service.next_ms() if replica.service is not None else None
+        if replica.service is None or not replica.service.sessions:
+            return
+        due = replica.service.next_ms()
         clock, queue_id = self._broker.clock, replica.queue_id
         if due is not None and due > clock.now_ms and queue_id not in self._paced:
             self._paced.add(queue_id)
@@ -356,12 +360,14 @@ class ReplicaManager:
             clock.at(due, resume)
 
     def _post(self) -> bool:
+        if self._proposals:
+            self._propose()
+        if not self._mail:
+            return False
         mail, self._mail = self._mail, {}
         for peer, messages in mail.items():
             self._send(peer, RingBatch(messages))
-        if self._proposals:
-            self._propose()
-        return bool(mail)
+        return True
 
     def _propose(self) -> None:
         proposals, self._proposals = self._proposals, {}

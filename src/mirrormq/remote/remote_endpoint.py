@@ -173,16 +173,14 @@ class RemoteEndpoint:
 
     def send_early(self) -> None:
         """Send items that do not depend on this node's disk."""
-        if self._streams.linked:
-            for stream in list(self._streams.linked.values()):
-                stream.flush()
+        for stream in [stream for stream in self._streams.linked.values() if stream.has_items]:
+            stream.flush()
 
     def send_late(self) -> None:
         """Send all items at the end of a turn, after the flush: deliveries and publish results too."""
         self._serving.report()
-        if self._streams.linked:
-            for stream in list(self._streams.linked.values()):
-                stream.flush(late=True)
+        for stream in [stream for stream in self._streams.linked.values() if stream.has_items]:
+            stream.flush(late=True)
 
     # -- for remote queues ----------------------------------------------------------------------
 

@@ -77,6 +77,11 @@ class Stream:
             self._late_items.append(item)
             self._waiting_bytes += size_bytes
 
+    @property
+    def has_items(self) -> bool:
+        """Whether items or an acknowledgement wait to be sent."""
+        return bool(self._items or self._late_items or self._untold)
+
     def flush(self, *, late: bool = False) -> None:
         """Send waiting items. At the turn's end (`late`), include those that waited for the disk."""
         if late and self._late_items:

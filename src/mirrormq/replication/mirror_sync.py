@@ -57,6 +57,11 @@ class MirrorSynchroniser:
         """State at which confirms began to wait for each joining member: the last operation, and the
         operations confirmed as durable without it."""
 
+    @property
+    def steady(self) -> bool:
+        """Return whether no mirror is being synchronised, or must be."""
+        return not (self.sessions or self._ring.view.joining or self._incomplete)
+
     # -- input ----------------------------------------------------------------------------------
 
     def removed(self, ranges: list[Span]) -> None:
@@ -139,7 +144,7 @@ class MirrorSynchroniser:
 
     def batches(self, now_ms: int) -> list[tuple[str, ReplicaMessage]]:
         """Return the next batches for mirrors that lack messages."""
-        if self._options.paused:
+        if not self.sessions or self._options.paused:
             return []
         ring, found = self._ring, list[tuple[str, ReplicaMessage]]()
         for name, session in self.sessions.items():
@@ -162,6 +167,8 @@ class MirrorSynchroniser:
         """Return the view to propose; None if the present one is right. `looking`: check for late members
         too."""
         view = self._ring.view
+        if self.steady and not looking:
+            return None
         out = self._fallen() | (self.lateness.late(now_ms) if looking else set())
         joining = {name: view.sync_generation(name) for name in view.joining}
         if out:

@@ -236,13 +236,19 @@ class Replica:
             self.view.awaits_confirms_of(self.me) and self.view.sync_generation(self.me) == self.ring.attempt
         )
 
-    def receive(self, sender: str, message: ReplicaMessage) -> None:
-        """Handle a message from another member."""
+    def receive(self, sender: str, message: ReplicaMessage) -> bool:
+        """Handle a message from another member; return False if `take` has nothing to do afterwards."""
+        if isinstance(message, ProgressReport):
+            progressed = self.ring.report(sender, message)
+            return progressed or self.service is None or not self.service.steady
         if isinstance(message, OperationBatch):
             self.ring.receive(sender, message)
-        elif isinstance(message, ProgressReport):
-            self.ring.report(sender, message)
-        elif isinstance(message, SyncRequest) and (message.epoch, message.version) > self.view[:2]:
+        else:
+            self._receive_other(sender, message)
+        return True
+
+    def _receive_other(self, sender: str, message: ResendRequest | SyncRequest | SyncBatch | SyncAck) -> None:
+        if isinstance(message, SyncRequest) and (message.epoch, message.version) > self.view[:2]:
             self._early_joins[sender] = message
         elif message.epoch != self.view.epoch:
             return
@@ -257,11 +263,26 @@ class Replica:
         elif self.service is not None and isinstance(message, SyncAck):
             self.service.taken(sender, message)
 
+    def committed(self, now_ms: int) -> ReplicaWork | None:
+        """Record that all applied operations are on disk; return the output that waited for it."""
+        self.flushed()
+        ring, service = self.ring, self.service
+        if service is not None:
+            if not service.steady:
+                return self.take(now_ms, idle=False)
+            return ReplicaWork([], None, ring.completed) if ring.settle() else None
+        sends, self._sends = self._sends, []
+        report = ring.next_report() if ring.takes_part else None
+        if report is not None:
+            sends.append((self.view.master, report))
+        return ReplicaWork(sends, None, None) if sends else None
+
     def flushed(self) -> None:
         """Record that all applied operations are on disk."""
         self.ring.persisted(self.ring.received if self.ring.is_master else self._applied)
-        self._sends += self._unflushed
-        self._unflushed = []
+        if self._unflushed:
+            self._sends += self._unflushed
+            self._unflushed = []
 
     def reconnected(self, peer: str) -> None:
         """Resend after a new link to a peer: messages on the old one may be lost."""

@@ -187,6 +187,9 @@ class Ring:
         others = [name for name in view.members if name != self.me]
         self._others = [(name, view.awaits_confirms_of(name), generations.get(name, 0)) for name in others]
         """Other members: whether confirms wait for them, and their sync generations."""
+        self._unsettled = True
+        """Something has changed since the progress of the whole ring was computed (master only)."""
+        self._awaits_others = any(awaited for _, awaited, _ in self._others)
         circle = order(view)
         position = circle.index(self.me) if self.is_member else 0
         self.right = circle[position + 1] if self.is_member and position + 1 < len(circle) else None
@@ -209,16 +212,33 @@ class Ring:
         """Return whether this member knows the base of the present epoch, and has followed from there."""
         return not self.fresh and self.history[-1][0] == self.view.epoch
 
+    @property
+    def takes_part(self) -> bool:
+        """Return whether this member may send operations and reports."""
+        return (
+            self.is_member
+            and not self.fresh
+            and not self._diverged
+            and self.history[-1][0] == self.view.epoch
+        )
+
     # -- input ----------------------------------------------------------------------------------
 
     def broadcast(self, operation: bytes) -> int:
         """Number an operation (master only). It is sent with the next `take`."""
-        self.log.append(operation)
-        return self.log.last
+        log = self.log
+        log.append(operation)
+        # A member that confirms wait for has not received the operation yet: the ring's progress is the same.
+        if not self._awaits_others:
+            self._unsettled = True
+        return log.last
 
     def persisted(self, number: int) -> None:
         """Record that operations up to `number` are on this node's disk."""
-        self.durable = max(self.durable, min(number, self.received))
+        durable = min(number, self.log.last)
+        if durable > self.durable:
+            self.durable = durable
+            self._unsettled = True
 
     def receive(self, sender: str, operation_batch: OperationBatch) -> None:
         """Process an operation batch from another node."""
@@ -279,12 +299,16 @@ class Ring:
         self.log.extend(unknown)
         self._inbox += unknown
 
-    def report(self, sender: str, report: ProgressReport) -> None:
-        """Store a member's progress report (master only)."""
-        if (report.epoch, report.version) > (self.view.epoch, self.view.version):
+    def report(self, sender: str, report: ProgressReport) -> bool:
+        """Store a member's progress report (master only); return whether the whole ring has progressed."""
+        view = self.view
+        if (report.epoch, report.version) > (view.epoch, view.version):
             self._early_reports[sender] = report
-        elif self.is_master and report.epoch == self.view.epoch and report.joined == self._joined.get(sender):
+        elif self.is_master and report.epoch == view.epoch and report.joined == self._joined.get(sender):
             self.reports[sender] = report
+            self._unsettled = True
+            return self.settle()
+        return False
 
     # -- views ----------------------------------------------------------------------------------
 
@@ -338,14 +362,17 @@ class Ring:
         """
         operation_batches: list[tuple[str, OperationBatch]] = []
         report = None
-        if self.is_member and self.established and not self._diverged:
+        if self.takes_part:
             if self.is_master:
-                self._settle()
+                if idle:
+                    self._unsettled = True  # members may have been excluded
+                self.settle()
             elif reporting:
-                report = self._report()
-            if self.right is not None and not self.congested(self.right):
+                report = self.next_report()
+            right = self.right
+            if right is not None and not self.congested(right):
                 operation_batches = [
-                    (self.right, operation_batch) for operation_batch in self._operation_batches(idle)
+                    (right, operation_batch) for operation_batch in self._operation_batches(idle)
                 ]
         diverged, self._diverged = self._diverged, False
         return RingWork(operation_batches, report, self.take_operations(), diverged, self._must_request())
@@ -363,24 +390,38 @@ class Ring:
         self._requested_at = now
         return True
 
-    def _settle(self) -> None:
-        """Compute the progress of the whole ring from the reports (master only)."""
-        received = everyone = self.received
-        durable = self.durable
+    def settle(self) -> bool:
+        """Compute the progress of the whole ring from the reports (master only); return whether it grew."""
+        if not self._unsettled or not self.takes_part:
+            return False
+        self._unsettled = False
+        log = self.log
+        received = everyone = log.last
+        durable, excluded = self.durable, self.excluded
         for name, awaited, generation in self._others:
             report = self.reports.get(name)
-            if name not in self.excluded:
-                everyone = min(everyone, self.stable if report is None else report.received)
+            its_received = log.stable if report is None else report.received
+            if its_received < everyone and name not in excluded:
+                everyone = its_received
+            if not awaited:
+                continue
             # A report of another sync generation says nothing about the copy that the view counts on.
-            if awaited and (report is None or report.attempt != generation):
+            if report is None or report.attempt != generation:
                 received = durable = NOT_AT_ALL
-            elif awaited and report is not None:
-                received, durable = min(received, report.received), min(durable, report.durable)
+                continue
+            if its_received < received:
+                received = its_received
+            if report.durable < durable:
+                durable = report.durable
         before = self.completed
-        self.completed = Completed(max(before.received, received), max(before.durable, durable))
-        self.log.cut(min(everyone, self.completed.durable))
+        grows = received > before.received or durable > before.durable
+        if grows:
+            self.completed = Completed(max(before.received, received), max(before.durable, durable))
+        log.cut(min(everyone, self.completed.durable))
+        return grows
 
-    def _report(self) -> ProgressReport | None:
+    def next_report(self) -> ProgressReport | None:
+        """Return the progress report for the master; None if the last one is still right."""
         marks = (self.attempt, self.received, self.durable)
         if marks == self._sent_report:
             return None
@@ -389,16 +430,17 @@ class Ring:
         return ProgressReport(self.queue_id, view.epoch, view.version, self._joined[self.me], *marks)
 
     def _operation_batches(self, idle: bool) -> list[OperationBatch]:
-        self._passed = max(self._passed, self.stable)
-        operations = self.log.after(self._passed)
-        header = (self.view.version, self.history[-1][1], self.stable)
-        sent = self._sent_right
-        if (
-            not operations
-            and sent is not None
-            and (header if idle else header[:2]) == sent[: 3 if idle else 2]
-        ):
-            return []
+        log = self.log
+        if self._passed < log.stable:
+            self._passed = log.stable
+        header = (self.view.version, self.history[-1][1], log.stable)
+        operations: list[bytes] = []
+        if self._passed < log.last:
+            operations = log.after(self._passed)
+        else:
+            sent = self._sent_right
+            if sent is not None and (header if idle else header[:2]) == sent[: 3 if idle else 2]:
+                return []
         self._sent_right = header
         operation_batches = []
         for part in _parts(operations):

@@ -32,11 +32,13 @@ class BrokerLinks:
         self._application.after_waiting()
 
     def link_message(self, peer: str, message: RingBatch | RemoteMessage) -> None:
-        """Pass a queue message to the broker. Its effects are carried out at the end of the turn."""
+        """Pass a queue message to the broker. Its effects are carried out at the end of the turn. A report
+        that completes no operation has none, and wakes nothing."""
         application = self._application
         application.read_clock()
         try:
-            self._broker.link_message(peer, message)
+            if not self._broker.link_message(peer, message):
+                return
         except Exception as error:
             application.fault(None, error)
         application.end_turn_soon()

@@ -15,9 +15,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from mirrormq.cluster.cluster_messages import ClusterMessage, JoinRefused, JoinRequest
+from mirrormq.cluster.cluster_messages import JoinRefused, JoinRequest
 from mirrormq.cluster.command_messages import CommandReply, CommandRequest
-from mirrormq.cluster.controller import ApplicationHost, ClusterController, ControllerMessage
+from mirrormq.cluster.controller import ApplicationHost, ClusterController
 from mirrormq.cluster.member import TICK_MS, Member
 from mirrormq.cluster.member_events import (
     CaughtUp,
@@ -41,6 +41,8 @@ from mirrormq.metadata.command_versions import lowest_version
 from mirrormq.peers.link_loss import LinkLoss
 from mirrormq.peers.peer_handshake import PeerIdentity
 from mirrormq.protocol_version import PROTOCOL_VERSION_OLDEST
+from mirrormq.remote.remote_messages import StreamFrame, StreamHello
+from mirrormq.replication.ring_messages import RingBatch
 from mirrormq.runtime.peer_dialler import PeerAddress
 from mirrormq.runtime.peer_links import PeerLinks
 from mirrormq.runtime.peer_rpc import PeerRpc
@@ -49,6 +51,9 @@ from mirrormq.storage.journal_errors import JournalFailed
 FOR_IMPOSTORS = (JoinRefused, CommandRequest, CommandReply)
 FROM_IMPOSTORS = (JoinRequest, CommandRequest, CommandReply)
 """Messages that may be sent to a node that has lost its disk, and messages accepted from it."""
+
+QUEUE_MESSAGES = frozenset((RingBatch, StreamFrame, StreamHello))
+"""Messages for the application. They are by far the most frequent ones, so they are recognised first."""
 
 EXAMINE_S = 0.5
 """Seconds between two membership requests to a member that has lost its disk."""
@@ -314,13 +319,13 @@ class ClusterNode:
     def on_message(self, peer: str, payload: Any) -> None:
         if peer in self._impostors and not isinstance(payload, FROM_IMPOSTORS):
             return
-        if isinstance(payload, ClusterMessage | ControllerMessage):
-            self.controller.receive(peer, payload)
+        if type(payload) in QUEUE_MESSAGES:
+            for follower in list(self._followers):
+                follower.link_message(peer, payload)
         elif isinstance(payload, CommandRequest | CommandReply):
             self.questions.receive(peer, payload)
         else:
-            for follower in list(self._followers):
-                follower.link_message(peer, payload)
+            self.controller.receive(peer, payload)
 
     def on_relief(self, peer: str) -> None:
         for follower in list(self._followers):

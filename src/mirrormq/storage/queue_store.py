@@ -139,7 +139,10 @@ class JournalQueue:
         """Update tables and counters after messages were written."""
         table, other = (self.table, self.paged) if durable else (self.paged, self.table)
         first, count = sequences[0], len(sequences)
-        if sequences == list(range(first, first + count)):
+        if count == 1:
+            old = table.put(first, positions[0], sizes[0])
+            replaced = [old] if old else []
+        elif sequences == list(range(first, first + count)):
             replaced = table.put_run(first, positions, sizes)
         else:
             replaced = [old for old in map(table.put, sequences, positions, sizes) if old]
