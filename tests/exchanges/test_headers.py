@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mirrormq.errors import PreconditionFailed
 from mirrormq.exchanges.binding import to_queue
 from mirrormq.exchanges.exchange_types import validate_binding
-from mirrormq.exchanges.headers import HeadersExchange
+from mirrormq.exchanges.headers import HeaderPattern, HeadersExchange
 from mirrormq.wire.fields import VOID, Field, ScaledDecimal, Table, table_of
 from tests.exchanges.bindings import encode_arguments
 
@@ -132,3 +134,49 @@ def test_the_four_kinds_and_none_are_accepted(match: str) -> None:
     validate_binding("headers", "", table_of({"x-match": match}))
     validate_binding("headers", "", {})
     validate_binding("topic", "", table_of({"x-match": "whatever"}))
+
+
+VALUES = st.sampled_from([1, 2, b"1", None, True])
+ARGUMENTS = st.tuples(
+    st.sampled_from([None, "all", "any", "all-with-x", "any-with-x"]),
+    st.dictionaries(st.sampled_from(["a", "b", "c", "x-d"]), VALUES, max_size=3),
+)
+
+
+@given(
+    st.lists(ARGUMENTS, max_size=12),
+    st.sets(st.integers(0, 11)),
+    st.dictionaries(st.sampled_from(["a", "b", "c", "x-d"]), VALUES),
+)
+def test_the_index_finds_exactly_the_bindings_that_match_alone(
+    bound: list[tuple[str | None, Values]], removed: set[int], message: Values
+) -> None:
+    tables = [table_of(values if match is None else {**values, "x-match": match}) for match, values in bound]
+    bindings = [to_queue(f"q{n}", "", encode_arguments(table)) for n, table in enumerate(tables)]
+    exchange, headers = HeadersExchange("h"), table_of(message)
+    for binding in bindings:
+        exchange.bind(binding)
+    for number in removed & set(range(len(bindings))):
+        exchange.unbind(bindings[number])
+    expected = {f"q{n}" for n, table in enumerate(tables) if n not in removed and matches(table, headers)}
+    assert {destination.name for destination in exchange.route("", headers)} == expected
+
+
+def test_a_message_is_compared_only_with_bindings_that_share_its_values(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    exchange = HeadersExchange("h")
+    for number in range(1000):
+        arguments = table_of({"kind": number % 5, "tenant": f"tenant-{number}"})
+        exchange.bind(to_queue(f"q{number}", "", encode_arguments(arguments)))
+    compared: list[HeaderPattern] = []
+    whole = HeaderPattern.matches
+
+    def matches_counted(pattern: HeaderPattern, offered: dict[str, object]) -> bool:
+        compared.append(pattern)
+        return whole(pattern, offered)
+
+    monkeypatch.setattr(HeaderPattern, "matches", matches_counted)
+    headers = table_of({"kind": 2, "tenant": "tenant-777", "other": 1})
+    assert [destination.name for destination in exchange.route("", headers)] == ["q777"]
+    assert len(compared) <= 3

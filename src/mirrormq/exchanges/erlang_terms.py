@@ -83,6 +83,9 @@ def comparable(field: Field) -> object:
     array. Booleans and void are atoms and equal no number. Inside arrays and tables the types and the order
     matter; an empty array equals an empty table.
     """
+    # Strings and integers first: most headers are one of them, and `match` tries its cases in order.
+    if type(field.value) is bytes or type(field.value) is int:
+        return field.value
     match field.value:
         case bool() as flag:
             return ("bool", flag)

@@ -4,6 +4,9 @@
 ignore arguments whose names start with `x-`; `all-with-x` and `any-with-x` compare those too. An argument
 without a value (void) only requires the header to be present. A binding without arguments to compare matches
 every message under `all`, and none under `any`.
+
+Bindings are indexed by header and value, so that a message is compared only with bindings that share one
+pair with it. The cost of a message does not grow with the bindings that require other values.
 """
 
 from __future__ import annotations
@@ -42,6 +45,9 @@ class HeaderPattern(NamedTuple):
         return self.every
 
 
+NONE: dict[Binding, HeaderPattern] = {}
+
+
 def validate_match(arguments: Table) -> None:
     """Refuse an unknown x-match with RabbitMQ's text."""
     field = arguments.get(MATCH_ARGUMENT, DEFAULT_MATCH)
@@ -74,16 +80,46 @@ class HeadersExchange(Exchange):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._wanted: dict[Binding, HeaderPattern] = {}
+        self._index: dict[tuple[str, object], dict[Binding, HeaderPattern]] = {}
+        """Bindings by header name and required value, or PRESENT.
+
+        A pattern under `any` stands under each of its pairs. A pattern under `all` stands under one, the
+        rarest when it was bound: a message without that pair cannot match.
+        """
+        self._unconditional: dict[Binding, None] = {}
+        """Bindings under `all` that require nothing."""
+        self._pairs: dict[Binding, tuple[tuple[str, object], ...]] = {}
+        """Pairs under which a binding stands in the index."""
 
     def route(
         self, routing_key: str, headers: Table, properties: Properties = NO_PROPERTIES
     ) -> Iterable[Destination]:
         offered = {name: comparable(field) for name, field in headers.items()}
-        return [binding.destination for binding, each in self._wanted.items() if each.matches(offered)]
+        index = self._index
+        found = [binding.destination for binding in self._unconditional]
+        for name, value in offered.items():
+            for pair in ((name, value), (name, PRESENT)):
+                for binding, pattern in index.get(pair, NONE).items():
+                    # A pattern with one pair has matched; further pairs matter under `all` only.
+                    if len(pattern.values) == 1 or not pattern.every or pattern.matches(offered):
+                        found.append(binding.destination)
+        return found
 
     def _added(self, binding: Binding) -> None:
-        self._wanted[binding] = wanted(decode_table(binding.arguments, 0)[0])
+        pattern = wanted(decode_table(binding.arguments, 0)[0])
+        pairs = tuple(pattern.values.items())
+        if pattern.every:
+            if not pairs:
+                self._unconditional[binding] = None
+            pairs = tuple(sorted(pairs, key=lambda pair: len(self._index.get(pair, NONE)))[:1])
+        self._pairs[binding] = pairs
+        for pair in pairs:
+            self._index.setdefault(pair, {})[binding] = pattern
 
     def _removed(self, binding: Binding) -> None:
-        del self._wanted[binding]
+        self._unconditional.pop(binding, None)
+        for pair in self._pairs.pop(binding):
+            bucket = self._index[pair]
+            del bucket[binding]
+            if not bucket:
+                del self._index[pair]
