@@ -31,6 +31,20 @@ class Clock:
         return self._due[0][0] if self._due else None
 
     def run_due(self) -> None:
-        """Call every action that is due."""
-        while self._due and self._due[0][0] <= self.now_ms:
-            heappop(self._due)[2]()
+        """Call every action that was due before the call.
+
+        An action that is due again at once is called in the next turn: a queue with many expired messages
+        must not keep the loop from other clients.
+        """
+        last = self._count
+        again = []
+        try:
+            while self._due and self._due[0][0] <= self.now_ms:
+                timer = heappop(self._due)
+                if timer[1] > last:
+                    again.append(timer)
+                else:
+                    timer[2]()
+        finally:
+            for timer in again:
+                heappush(self._due, timer)
