@@ -49,6 +49,22 @@ def test_nodes_that_come_and_go_are_written_down() -> None:
     assert timeline.events[1]["text"] == "lost"
 
 
+def test_a_node_that_started_before_the_timeline_followed_is_up() -> None:
+    timeline, clock = _made()
+    up, down = Node("a", incarnation=1, running=True), Node("a", incarnation=1)
+    timeline.note_running(up)
+    assert _kinds(timeline) == [], "a node without history has no event"
+    timeline.follow(Put(down, up))
+    timeline.note_running(up)
+    assert _kinds(timeline) == [("node_down", "a")], "the record is older than the stop"
+    clock.now_ms += 1
+    again = Node("a", incarnation=2, running=True)
+    timeline.note_running(again)
+    timeline.note_running(again)
+    timeline.follow(Put(again, down))
+    assert _kinds(timeline) == [("node_down", "a"), ("node_up", "a")]
+
+
 def test_a_promotion_tells_the_gap_since_the_last_sign_of_the_old_master() -> None:
     timeline, clock = _made()
     timeline.redelivers = lambda record: 7

@@ -39,6 +39,8 @@ USER_ADDED = (
     "Done. Don't forget to grant the user permissions to some virtual hosts! "
     "See 'mirrormqctl help set_permissions' to learn more."
 )
+NO_FRACTION = "The argument must be a number, such as 0.4."
+NO_SIZE = "The argument must be a size in bytes, or with a unit, such as 500MB or 2GiB."
 SIZE = re.compile(r"\d+([kKmMgG]([iI]?[bB])?)?")
 
 
@@ -58,14 +60,14 @@ def check_values(verb: CtlCommand, words: list[str]) -> None:
 
 def _check_size(words: list[str]) -> None:
     if len(words) != 1 or not SIZE.fullmatch(words[0]):
-        raise UsageError("Bad argument.", EXIT_DATA)
+        raise UsageError("Bad argument.", EXIT_DATA, hint=NO_SIZE)
 
 
 def _check_fraction(words: list[str], most: float) -> None:
     try:
         (number,) = map(float, words)
     except ValueError:
-        raise UsageError("Bad argument.", EXIT_DATA) from None
+        raise UsageError("Bad argument.", EXIT_DATA, hint=NO_FRACTION) from None
     if not 0.0 <= number <= most:
         raise UsageError("Bad argument: The threshold should be a fraction between 0.0 and 1.0", EXIT_DATA)
 

@@ -36,14 +36,19 @@ GENERAL = frozenset(
 
 
 class UsageError(Exception):
-    """Invalid command line: error text, exit code and heading."""
+    """Invalid command line: error text, exit code, heading and hint."""
 
     def __init__(
-        self, text: str, exit_code: int = EXIT_USAGE, heading: str = "Error (argument validation)"
+        self,
+        text: str,
+        exit_code: int = EXIT_USAGE,
+        heading: str = "Error (argument validation)",
+        hint: str = "",
     ) -> None:
         super().__init__(text)
         self.exit_code = exit_code
         self.heading = heading
+        self.hint = hint
 
 
 @dataclass

@@ -17,6 +17,7 @@ from mirrormq.cli.ctl_command import CtlCommand
 from mirrormq.cli.ctl_commands import COMMANDS, usage_of
 from mirrormq.cli.invoke import check_app, columns_of, perform
 from mirrormq.cli.unsupported import REFUSED
+from mirrormq.control import hints
 from mirrormq.control.control_protocol import EXIT_UNAVAILABLE, EXIT_USAGE, ControlError
 from mirrormq.control.preconditions import LOCAL_ONLY, local_only_error
 from mirrormq.control.suggestions import suggestion
@@ -58,6 +59,8 @@ def run(arguments: list[str]) -> int:
     except UsageError as error:
         usage = f"Arguments given:\n\t{' '.join(arguments)}\n\nUsage\n\n{usage_of(verb)}"
         print(f"{error.heading}: {error}\n{usage}", file=sys.stderr)
+        if error.hint:
+            print(f"Hint: {error.hint}", file=sys.stderr)
         return error.exit_code
     except ControlError as error:
         prefix = "" if error.released else "Error:\n"
@@ -85,7 +88,8 @@ def check(verb: CtlCommand, line: CommandLine) -> None:
         [column for column in columns_of(line) if column not in verb.all_columns] if verb.all_columns else []
     )
     if wrong:
-        raise UsageError(f"Info key(s) {','.join(wrong)} are not supported")
+        hint = hints.no_such("column", wrong[0], verb.all_columns, f"mirrormqctl help {verb.name}")
+        raise UsageError(f"Info key(s) {','.join(wrong)} are not supported", hint=hint)
     if line.options.get("formatter", "table") not in formatting.FORMATTERS:
         raise UsageError(f"the formatter must be one of {', '.join(formatting.FORMATTERS)}.")
     is_offline = verb.name == "forget_cluster_node" and "offline" in line.options

@@ -136,6 +136,21 @@ class FailoverTimeline:
                 self._put(self._event(kind, self._me, text.format(name), f"{name} {self._now_ms()}"))
         self._apart = now
 
+    def note_running(self, record: records.Node) -> None:
+        """Record the start of a node that the metadata know as running before this timeline follows them.
+        Otherwise the node would seem to be down since its last stop."""
+        known = [
+            event
+            for event in self._kept["nodes"].values()
+            if event["node"] == record.name and event["kind"] in ("node_up", "node_down")
+        ]
+        last = max(known, key=_when, default=None)
+        if not record.running or last is None or last["kind"] != "node_down":
+            return
+        # The record may be older than the stop that the timeline knows.
+        if last.get(NUMBER) != str(record.incarnation):
+            self._put(self._event("node_up", record.name, "", str(record.incarnation)))
+
     def follow(self, change: Change) -> None:
         """Record the events that follow from a metadata change."""
         if isinstance(change, Deleted):

@@ -68,7 +68,7 @@ def validate_operator_policy(definition: dict[str, Any]) -> None:
 
 def validate_policy_fields(pattern: Any, apply_to: Any, priority: Any) -> None:
     """Raise PolicyInvalid with all errors in the other fields of a policy."""
-    complaints = []
+    complaints, expected = [], ""
     if apply_to not in APPLY_TO:
         complaints.append(f"apply-to '{apply_to}' unrecognised; should be 'queues', 'exchanges' or 'all'")
     if not isinstance(pattern, str):
@@ -79,10 +79,13 @@ def validate_policy_fields(pattern: Any, apply_to: Any, priority: Any) -> None:
         except patterns.PatternInvalid as error:
             where = f'{{"{error.text}",{error.position}}}'
             complaints.append(f"pattern should be regular expression but is invalid: {where}")
+            expected = (
+                f"The pattern '{pattern}' cannot be read at character {error.position + 1}: {error.text}."
+            )
     if isinstance(priority, bool) or not isinstance(priority, int | float):
         complaints.append(f"priority should be a number, actually was {term(priority)}")
     if complaints:
-        raise PolicyInvalid("\n".join(complaints))
+        raise PolicyInvalid("\n".join(complaints), expected=expected)
 
 
 def _validate(definition: dict[str, Any], allowed: frozenset[str]) -> None:

@@ -91,6 +91,8 @@ class TimelineKeeper:
         self._failed = False
         timeline.redelivers = lambda record: delivered_before(application.broker, record)
         application.metadata.listeners.append(timeline.follow)
+        for record in application.metadata.state.nodes.values():
+            timeline.note_running(record)
 
     async def run(self) -> None:
         """Record partitions and send own events to the other nodes, until cancelled."""

@@ -39,6 +39,12 @@ POLICY_COMPONENT = "policy"
 POLICY_KEYS = ("apply-to", "definition", "pattern", "priority")
 POLICY_NOT_A_PARAMETER = "policies may not be set using this method"
 SHOVEL_COMPONENT = "shovel"
+COMPONENTS = (
+    *federation_parameters.COMPONENTS,
+    SHOVEL_COMPONENT,
+    OPERATOR_POLICY_COMPONENT,
+    VHOST_LIMITS_COMPONENT,
+)
 
 
 def parameter_command(state: MetadataState, vhost: str, component: str, name: str, value: Any) -> Command:
@@ -61,7 +67,8 @@ def parameter_command(state: MetadataState, vhost: str, component: str, name: st
         if faults := shovel_parameters.faults(name, value):
             raise validation_failed("\n".join(faults))
     else:
-        raise validation_failed(f"component {component} not found")
+        hint = hints.no_such("component", component, COMPONENTS)
+        raise validation_failed(f"component {component} not found", hint)
     return PutParameter(Parameter(vhost, component, name, value))
 
 
