@@ -65,8 +65,23 @@ SCALARS: dict[str, SettingKey] = {
     "cluster.ssl_options.password": SettingKey("link_tls.password", read.text),
     # Keys of RabbitMQ.
     "cluster_name": SettingKey("cluster_name", read.text),
-    "cluster_formation.peer_discovery_backend": SettingKey(
-        "", read.one_of("classic_config", "rabbit_peer_discovery_classic_config")
+    "cluster_formation.peer_discovery_backend": SettingKey("discovery.backend", read.discovery_backend),
+    "cluster_formation.target_cluster_size_hint": SettingKey("discovery.target_size", read.integer(1)),
+    "cluster_formation.dns.hostname": SettingKey("discovery.dns_hostname", read.text),
+    "cluster_formation.k8s.host": SettingKey("discovery.k8s_host", read.text),
+    "cluster_formation.k8s.port": SettingKey("discovery.k8s_port", read.integer(1, 65535)),
+    "cluster_formation.k8s.scheme": SettingKey("discovery.k8s_scheme", read.one_of("https", "http")),
+    "cluster_formation.k8s.token_path": SettingKey("discovery.k8s_token_path", read.path),
+    "cluster_formation.k8s.cert_path": SettingKey("discovery.k8s_cert_path", read.path),
+    "cluster_formation.k8s.namespace_path": SettingKey("discovery.k8s_namespace_path", read.path),
+    "cluster_formation.k8s.service_name": SettingKey("discovery.k8s_service_name", read.text),
+    "cluster_formation.k8s.address_type": SettingKey(
+        "discovery.k8s_address_type", read.one_of("ip", "hostname")
+    ),
+    "cluster_formation.k8s.hostname_suffix": SettingKey("discovery.k8s_hostname_suffix", read.text),
+    "cluster_formation.node_cleanup.interval": SettingKey("discovery.cleanup_interval_s", read.integer(1)),
+    "cluster_formation.node_cleanup.only_log_warning": SettingKey(
+        "discovery.cleanup_only_warns", read.boolean
     ),
     "cluster_formation.discovery_retry_limit": SettingKey("discovery_retry_limit", read.integer(1)),
     "cluster_formation.discovery_retry_interval": SettingKey("discovery_retry_interval_ms", read.integer(1)),
@@ -187,7 +202,7 @@ WITHOUT_MEANING = (
     "background_gc_enabled", "background_gc_target_interval", "classic_queue.default_version",
     "cluster_formation.internal_lock_retries", "cluster_formation.lock_retry_*",
     "cluster_formation.node_type", "cluster_formation.randomized_startup_delay_range.*",
-    "cluster_formation.target_cluster_size_hint", "cluster_keepalive_interval", "collect_statistics",
+    "cluster_keepalive_interval", "collect_statistics",
     "default_worker_pool_size", "delegate_count",
     "distribution.listener.*", "erlang.K", "hipe_compile", "log.*.rotation.*", "log.*.file",
     "log.console.color_esc_seqs.*", "log.console.formatter.*", "log.console.stdio",
@@ -221,7 +236,7 @@ WITHOUT_MEANING = (
 """Keys of RabbitMQ that are accepted with a warning and have no effect."""
 
 NOT_SUPPORTED = (
-    "auth_backends.*", "cluster_formation.dns.hostname", "credential_validator.*", "definitions.*",
+    "auth_backends.*", "credential_validator.*", "definitions.*",
     "management.listener.ssl_opts.*", "management.ssl.*",
     "management.disable_basic_auth", "management.enable_uaa", "management.path_prefix",
     "ssl_allow_poodle_attack", "ssl_options.cacerts.*", "ssl_options.cert", "ssl_options.crl_check",

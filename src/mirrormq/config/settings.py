@@ -109,6 +109,35 @@ class DefaultPermissions:
     read: str = ".*"
 
 
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Directory that Kubernetes mounts into every pod."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerDiscovery:
+    """`cluster_formation.*`: where a node that has no cluster finds its peers. Defaults are RabbitMQ's."""
+
+    backend: str = "classic_config"
+    """Backend: `classic_config`, `dns` or `k8s`."""
+    target_size: int = 0
+    """`target_cluster_size_hint`: a node creates a cluster only if discovery shows a majority of this number;
+    0: no condition."""
+    dns_hostname: str = ""
+    k8s_host: str = "kubernetes.default.svc.cluster.local"
+    k8s_port: int = 443
+    k8s_scheme: str = "https"
+    k8s_token_path: Path = SERVICE_ACCOUNT / "token"
+    k8s_cert_path: Path = SERVICE_ACCOUNT / "ca.crt"
+    k8s_namespace_path: Path = SERVICE_ACCOUNT / "namespace"
+    k8s_service_name: str = "rabbitmq"
+    k8s_address_type: str = "ip"
+    """Host part of node names: `ip`, or `hostname` with the suffix below."""
+    k8s_hostname_suffix: str = ""
+    cleanup_interval_s: int = 60
+    cleanup_only_warns: bool = True
+    """`node_cleanup.only_log_warning`: False removes a stopped member that discovery no longer shows."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Settings of one node. Numbers are RabbitMQ 3.10.8's defaults unless a line says otherwise."""
@@ -126,6 +155,7 @@ class Settings:
     classic_config_nodes: tuple[Seed, ...] = ()
     """`cluster_formation.classic_config.nodes.N`: nodes that form a cluster when they start for the first
     time. The first of them by name creates it, unless another one has done so."""
+    discovery: PeerDiscovery = PeerDiscovery()
     discovery_retry_limit: int = 10
     discovery_retry_interval_ms: int = 500
     """Interval at which the node that would create a cluster looks for an existing one."""

@@ -22,6 +22,15 @@ def check(settings: Settings) -> None:
             "cluster_partition_handling = pause_if_all_down needs "
             "cluster_partition_handling.pause_if_all_down.nodes.1 = NAME@HOST."
         )
+    if settings.discovery.backend == "dns" and not settings.discovery.dns_hostname:
+        raise ConfigurationError(
+            "cluster_formation.peer_discovery_backend = dns needs cluster_formation.dns.hostname."
+        )
+    if settings.discovery.backend != "classic_config" and settings.classic_config_nodes:
+        raise ConfigurationError(
+            "cluster_formation.classic_config.nodes needs "
+            "cluster_formation.peer_discovery_backend = classic_config."
+        )
     if 0 < settings.frame_max < settings.initial_frame_max:
         raise ConfigurationError(
             f"frame_max must be 0 or at least initial_frame_max ({settings.initial_frame_max}), "

@@ -163,3 +163,11 @@ def node_name(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_.-]+@[A-Za-z0-9_.-]+", value):
         raise ValueError("NAME@HOST in letters, digits, `_`, `-` and `.`, such as mirror1@localhost")
     return value
+
+
+def discovery_backend(value: str) -> str:
+    """Read the backend of peer discovery, by its short name or as RabbitMQ's module."""
+    backends = ("classic_config", "dns", "k8s")
+    aliases = {"kubernetes": "k8s"}
+    short = value.removeprefix("rabbit_peer_discovery_")
+    return one_of(*backends)(aliases.get(short, short))

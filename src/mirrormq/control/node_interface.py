@@ -218,6 +218,9 @@ class NodeShell(ControlledNode, Protocol):
     async def resume_listeners(self) -> None:
         """Accept new clients again."""
 
+    async def discover_peers(self) -> list[str]:
+        """Return the names of the nodes that peer discovery shows."""
+
     async def resolve(self, host: str, version: int) -> list[str]:
         """Return the IPv4 or IPv6 addresses of a host; raise OSError if there are none."""
 

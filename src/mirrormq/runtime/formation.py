@@ -3,6 +3,7 @@
     no node is configured       the node creates a cluster of one
     --join names members        the node asks them until one admits it
     a list (classic_config)     as with --join, but the first node by name creates the cluster if none exists
+    discovery (dns, k8s)        as with a list, which discovery returns (`cluster.discovered_peers`)
 
 Before the first node of a list creates a cluster, it checks whether another node of the list is a member
 already. It may have lost its disk, and then it must join its old cluster instead. It checks as long as
@@ -19,10 +20,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.cluster.bootstrap import new_cluster
+from mirrormq.cluster.discovered_peers import DiscoveryFailed, may_create
 from mirrormq.config.settings import CLUSTER_PORT, Address, Settings
 from mirrormq.consensus import Snapshot
 from mirrormq.control.control_protocol import ControlError, Request
 from mirrormq.runtime.first_boot import boot
+from mirrormq.runtime.peer_discovery import discovered_peers
 
 if TYPE_CHECKING:
     from mirrormq.runtime.cluster_node import ClusterNode
@@ -37,6 +40,11 @@ def seeds(settings: Settings) -> dict[str, str]:
     return {seed.name: str(seed.address) for seed in named if seed.name != settings.name}
 
 
+def discovers(settings: Settings) -> bool:
+    """Return whether the node finds its peers by DNS or Kubernetes."""
+    return settings.discovery.backend != "classic_config" and not settings.join
+
+
 def default_address(name: str) -> Address:
     """Return the default cluster listener address of the node `name`."""
     return Address(name.partition("@")[2], CLUSTER_PORT)
@@ -44,7 +52,7 @@ def default_address(name: str) -> Address:
 
 def first_snapshot(settings: Settings) -> Snapshot:
     """Return the metadata snapshot that an empty data directory starts with."""
-    return Snapshot() if seeds(settings) else founded_alone(settings)
+    return Snapshot() if seeds(settings) or discovers(settings) else founded_alone(settings)
 
 
 def founded_alone(settings: Settings) -> Snapshot:
@@ -59,26 +67,61 @@ def next_boot() -> int:
     return int(time.time())
 
 
-def found(cluster: ClusterNode, files: ConsensusLog) -> None:
+def found_cluster(cluster: ClusterNode, files: ConsensusLog) -> None:
     """Create a cluster with this node as its only member."""
     files.begin(founded_alone(cluster.settings), next_boot())
     cluster.become_member(files)
     boot(cluster.member.metadata, cluster.settings)
 
 
-async def form(cluster: ClusterNode, files: ConsensusLog, log: Any) -> None:
-    """Find a cluster or create one. Return when this node has asked to join, or has created its cluster."""
+async def form(cluster: ClusterNode, files: ConsensusLog, log: Any, stopped: asyncio.Event) -> None:
+    """Find a cluster or create one. Return when this node has asked to join, or has created its cluster, or
+    is being stopped."""
     settings = cluster.settings
+    if discovers(settings):
+        await _form_discovered(cluster, files, log, stopped)
+        return
     others = seeds(settings)
     if not others:
-        found(cluster, files)
+        found_cluster(cluster, files)
         return
     cluster.seek(others)
     if _is_founder(settings) and not await _cluster_exists(cluster, others):
         log.info("no existing cluster found: this node creates one")
-        found(cluster, files)
+        found_cluster(cluster, files)
     else:
         log.info(f"asking to join the cluster of {', '.join(sorted(others))}")
+
+
+async def _form_discovered(
+    cluster: ClusterNode, files: ConsensusLog, log: Any, stopped: asyncio.Event
+) -> None:
+    """Repeat discovery until a discovered node has a cluster, or this node may create one."""
+    settings = cluster.settings
+    target_size, waits_for = settings.discovery.target_size, ""
+    window_ends_s = time.monotonic() + _window_s(settings)
+    while not stopped.is_set():
+        # A seed may have begun to admit this node: half a member cannot start.
+        if cluster.member.cluster_id and not cluster.forgotten:
+            return
+        try:
+            found = await discovered_peers(settings)
+            reason = f"discovery shows {', '.join(sorted(found)) or 'no node'}"
+        except DiscoveryFailed as error:
+            found, reason = {}, f"peer discovery failed: {error}"
+        others = {name: address for name, address in found.items() if name != settings.name}
+        cluster.seek(others)
+        exists = await _cluster_exists(cluster, others) or bool(cluster.member.cluster_id)
+        # Records of other nodes may come late: only a complete result shortens the window.
+        complete = 0 < target_size <= len(found) or time.monotonic() >= window_ends_s
+        if not exists and complete and may_create(settings.name, found, target_size):
+            log.info("no existing cluster found: this node creates one", discovered=sorted(found))
+            found_cluster(cluster, files)
+            return
+        if reason != waits_for:
+            waits_for = reason
+            log.info(f"node {settings.name} waits for a cluster to join: {reason}")
+        await asyncio.sleep(settings.discovery_retry_interval_ms / 1000)
 
 
 def _is_founder(settings: Settings) -> bool:
@@ -87,10 +130,15 @@ def _is_founder(settings: Settings) -> bool:
     return not settings.join and bool(names) and min(names) == settings.name
 
 
+def _window_s(settings: Settings) -> float:
+    """Return how long a node looks for an existing cluster before it creates one."""
+    return settings.discovery_retry_limit * settings.discovery_retry_interval_ms / 1000
+
+
 async def _cluster_exists(cluster: ClusterNode, others: dict[str, str]) -> bool:
     """Return whether one of `others` is a member of a cluster already."""
     settings = cluster.settings
-    deadline = time.monotonic() + settings.discovery_retry_limit * settings.discovery_retry_interval_ms / 1000
+    deadline = time.monotonic() + _window_s(settings)
     without_cluster: set[str] = set()
     while time.monotonic() < deadline and without_cluster != others.keys():
         for name in sorted(others.keys() & cluster.member.linked - without_cluster):

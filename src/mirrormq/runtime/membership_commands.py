@@ -128,7 +128,7 @@ class MembershipCommands:
         if not force:
             await self._leave()
         self._discard_data()
-        formation.found(self._cluster_node, self._node.files)
+        formation.found_cluster(self._cluster_node, self._node.files)
 
     async def _leave(self) -> None:
         """Let the cluster forget this node, if the cluster has other members."""
@@ -177,7 +177,7 @@ class MembershipCommands:
         try:
             await self._admit(name)
         except ControlError:
-            formation.found(here, self._node.files)
+            formation.found_cluster(here, self._node.files)
             raise
         return True
 

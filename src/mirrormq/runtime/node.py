@@ -19,6 +19,7 @@ from typing import Any
 import uvloop
 
 from mirrormq import limits
+from mirrormq.cluster.discovered_peers import DiscoveryFailed
 from mirrormq.cluster.lifecycle import STOPPED_BY_OPERATOR, LifecyclePhase
 from mirrormq.config.settings import Settings
 from mirrormq.consensus import Snapshot
@@ -38,7 +39,9 @@ from mirrormq.runtime.first_boot import boot, check_name
 from mirrormq.runtime.membership_commands import MembershipCommands
 from mirrormq.runtime.metadata_barrier import settled
 from mirrormq.runtime.node_status import status
+from mirrormq.runtime.peer_discovery import discovered_peers
 from mirrormq.runtime.peer_setup import advertised, open_links
+from mirrormq.runtime.peer_watch import PeerWatch
 from mirrormq.runtime.timeline_file import remembered
 from mirrormq.storage.consensus_log import ConsensusLog
 from mirrormq.storage.disk import LocalDisk
@@ -64,6 +67,7 @@ class Node:
         self.incarnations = ApplicationSupervisor(self)
         self._changed = asyncio.Event()
         self._stopped = asyncio.Event()
+        self._peer_watch = PeerWatch(self)
         settings.data_directory.mkdir(parents=True, exist_ok=True)
         self.timeline = remembered(settings)
         self.files: ConsensusLog
@@ -205,6 +209,16 @@ class Node:
         """Accept new clients again."""
         await self.running.resume_listeners()
 
+    async def discover_peers(self) -> list[str]:
+        """Return the names of the nodes that peer discovery shows."""
+        settings = self.settings
+        if not formation.discovers(settings):
+            return [seed.name for seed in (*settings.classic_config_nodes, *settings.join)]
+        try:
+            return sorted(await discovered_peers(settings))
+        except DiscoveryFailed as error:
+            raise ControlError(f"Peer discovery failed: {error}.") from None
+
     async def resolve(self, host: str, version: int) -> list[str]:
         """Return the addresses of a host, as this machine resolves them."""
         family = socket.AF_INET6 if version == 6 else socket.AF_INET
@@ -251,6 +265,7 @@ class Node:
         self._check_certificates()
         try:
             await self._enter_cluster()
+            self._peer_watch.start()
             await self._start()
             await self._forget_as_noted()
             service_manager.notify(service_manager.READY)
@@ -273,7 +288,7 @@ class Node:
         if boot_flags.forced(self.settings.data_directory):
             here.force()
         if not here.member.cluster_id:
-            await formation.form(here, self.files, self.log)
+            await formation.form(here, self.files, self.log, self._stopped)
         elif here.members == [self.settings.name]:
             boot(self.metadata, self.settings)
 
@@ -292,6 +307,7 @@ class Node:
         boot_flags.clear(self.settings.data_directory)
 
     async def _finish(self) -> None:
+        self._peer_watch.stop()
         if self.exit_code:
             await self.incarnations.end(STOPPED_BY_OPERATOR)
         else:

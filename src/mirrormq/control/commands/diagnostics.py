@@ -119,9 +119,8 @@ def cipher_suites(node: NodeShell, request: Request) -> list[str]:
     return [str(found["name"]) for found in context.get_ciphers()]
 
 
-def discover_peers(node: NodeShell, request: Request) -> list[str]:
-    settings = node.settings
-    return [seed.name for seed in (*settings.classic_config_nodes, *settings.join)]
+async def discover_peers(node: NodeShell, request: Request) -> list[str]:
+    return await node.discover_peers()
 
 
 async def resolve_hostname(node: NodeShell, request: Request) -> list[str]:
