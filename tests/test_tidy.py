@@ -67,6 +67,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "testing": {"config", "cli"},
     "chaos": {"wire", "client", "client_io", "history", "testing"},
     # Its client of range requests is the Spark client's, which needs no Spark.
+    "arrow": {"ranges", "sequences", "spark"},
     "backup": {"metadata", "ranges", "sequences", "spark", "wire"},
     "cli": {"backup", "wire", "config", "control", "runtime", "perf", "chaos", "testing", "spark"},
     "history": set(),

@@ -13,7 +13,8 @@ from pika.adapters.blocking_connection import BlockingChannel as Channel
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from mirrormq.ranges import range_limits
-from mirrormq.spark.data_source_options import OptionError, source_options
+from mirrormq.spark.data_source_options import source_options
+from mirrormq.spark.option_reader import OptionError
 from mirrormq.spark.source import consume
 from mirrormq.spark.source.browse import BrowseReader
 from mirrormq.spark.source.consume import ConsumeReader

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mirrormq.spark.data_source_options import OptionError, sink_options
+from mirrormq.spark.data_source_options import sink_options
 from mirrormq.spark.jobs import archive, replay, stats
+from mirrormq.spark.option_reader import OptionError
 from mirrormq.spark.pipeline_errors import PipelineError
 
 

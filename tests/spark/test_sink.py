@@ -12,7 +12,8 @@ from pika.adapters.blocking_connection import BlockingChannel as Channel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from mirrormq.spark import register
+from mirrormq.spark import publish_once, register
+from mirrormq.spark.option_reader import OptionError
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.rabbitmq import RabbitMQ
 
@@ -124,6 +125,36 @@ def test_a_write_that_failed_half_way_is_run_again_and_publishes_once(
         save(rows.select("body"), uri, **options)
         assert channel.queue_declare(queue, passive=True).method.message_count == 300
     assert sorted(map(int, contents(channel, queue))) == list(range(300))
+
+
+def test_a_function_that_fails_after_publish_once_publishes_once(
+    spark: SparkSession, ours: tuple[Channel, str, str], tmp_path: Path
+) -> None:
+    channel, queue, uri = ours
+    failures = [True, False, False]
+
+    def publish(frame: DataFrame, batch: int) -> None:
+        publish_once(frame, batch, uri=uri, routingKey=queue)
+        if failures.pop(0):
+            raise RuntimeError("after the publish")
+
+    def run() -> None:
+        frame = spark.readStream.schema("body string").parquet(str(tmp_path / "in"))
+        checkpoint = str(tmp_path / "checkpoint")
+        stream = frame.writeStream.foreachBatch(publish).option("checkpointLocation", checkpoint)
+        assert stream.trigger(availableNow=True).start().awaitTermination(60)
+
+    for batch in range(2):
+        rows = spark.range(batch * 10, batch * 10 + 10).selectExpr("string(id) as body")
+        rows.coalesce(1).write.mode("append").parquet(str(tmp_path / "in"))
+        if batch == 0:
+            with pytest.raises(PySparkException, match="after the publish"):
+                run()
+        run()
+    assert not failures
+    assert sorted(map(int, contents(channel, queue))) == list(range(20))
+    with pytest.raises(OptionError, match="call it in foreachBatch, or give the option writeId"):
+        publish_once(rows, 1, uri=uri, routingKey=queue)
 
 
 def test_a_repeated_batch_is_split_as_it_was_and_published_once(

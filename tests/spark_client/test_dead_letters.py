@@ -11,8 +11,9 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel as Channel
 
 from mirrormq.spark.client.spark_publisher import NotRouted
-from mirrormq.spark.data_source_options import OptionError, sink_options
-from mirrormq.spark.sink.writers import Published, SinkTask, publish
+from mirrormq.spark.data_source_options import sink_options
+from mirrormq.spark.option_reader import OptionError
+from mirrormq.spark.sink.row_publishing import PublishedRows, SinkTask, publish
 from tests.brokers.mirrormq import MirrorMQ
 
 
@@ -52,7 +53,7 @@ def test_each_row_is_in_one_place_once_also_if_it_is_repeated(mirrormq: MirrorMQ
     )
     unit = SinkTask(uuid.uuid4().hex, 3, 0)
     for _ in range(2):
-        assert publish(options, iter([rows]), unit) == Published(6)
+        assert publish(options, iter([rows]), unit) == PublishedRows(6)
     assert [body for body, _ in contents(channel, queue)] == [b"a", b"e"]
     found = sorted(contents(channel, dead), key=lambda each: (len(each[0]), each[0]))
 

@@ -17,7 +17,8 @@ from mirrormq.spark.client.node_address import parse_uri, parse_uris
 from mirrormq.spark.client.node_selection import Nodes, Timeouts, is_suspect, trusted_first
 from mirrormq.spark.client.range_client import RangeClient
 from mirrormq.spark.client.spark_publisher import SparkPublisher
-from mirrormq.spark.data_source_options import OptionError, sink_options, source_options
+from mirrormq.spark.data_source_options import sink_options, source_options
+from mirrormq.spark.option_reader import OptionError
 from mirrormq.spark.sink.row_encoder import RowEncoder
 from mirrormq.testing import Cluster
 from tests.brokers.mirrormq import MirrorMQ

@@ -21,8 +21,9 @@ from pyspark.sql.datasource import (
 )
 
 from mirrormq.client_io.blocking_client import BlockingClient
-from mirrormq.spark.data_source_options import COLUMNS, OptionError, source_columns, source_options
+from mirrormq.spark.data_source_options import COLUMNS, source_columns, source_options
 from mirrormq.spark.datasource import MirrorMQ as DataSource
+from mirrormq.spark.option_reader import OptionError
 from mirrormq.spark.source.browse import BatchReader, FilteringReader
 from mirrormq.spark.source.plan import RangePartition
 from mirrormq.spark.source.pushed_filters import PLANNER, PushedFilters

@@ -14,10 +14,11 @@ from pika.adapters.blocking_connection import BlockingChannel as Channel
 from pyspark.sql.types import StringType, StructField, StructType
 
 from mirrormq.spark.data_source_options import SinkOptions, sink_options
-from mirrormq.spark.sink import writers
+from mirrormq.spark.sink import row_publishing, writers
 from mirrormq.spark.sink.digest import RowsDigest
+from mirrormq.spark.sink.row_publishing import ChangedRows, PublishedRows, SinkTask, publish
 from mirrormq.spark.sink.spool import Spool
-from mirrormq.spark.sink.writers import ChangedRows, Published, SinkTask, publish
+from mirrormq.spark.sink.writers import Published
 from tests.brokers.mirrormq import MirrorMQ
 
 SPLITS = 1000
@@ -75,10 +76,10 @@ def interrupted(options: SinkOptions, rows: list[str], unit: SinkTask, count: in
     digest = RowsDigest(f"{options.exchange}\0{options.routing_key}\0{options.persistent}")
     for batch in record_batches(rows):
         digest.update(batch)
-    producer, _ = writers._announce(options, unit, digest.hexdigest())
-    first = (unit.batch << writers.ROWS_BITS) + 1
+    producer, _ = row_publishing._announce(options, unit, digest.hexdigest())
+    first = (unit.batch << row_publishing.ROWS_BITS) + 1
     assert producer is not None
-    writers._publish(options, record_batches(rows[:count]), producer, first)
+    row_publishing._publish(options, record_batches(rows[:count]), producer, first)
 
 
 @pytest.mark.timeout(300)
@@ -127,13 +128,13 @@ def test_a_changed_batch_is_refused_if_so_wished(mirrormq: MirrorMQ, queue: str)
     uri = f"amqp://guest:guest@127.0.0.1:{mirrormq.amqp_port}/%2F"
     strict = sink_options({"uri": uri, "routingKey": queue, "failOnChangedRows": "true"})
     unit = SinkTask(uuid.uuid4().hex, 4, 0)
-    assert publish(strict, record_batches(["a", "b"]), unit) == Published(2, False)
-    assert publish(strict, record_batches(["a", "b"]), unit) == Published(2, False)
+    assert publish(strict, record_batches(["a", "b"]), unit) == PublishedRows(2, False)
+    assert publish(strict, record_batches(["a", "b"]), unit) == PublishedRows(2, False)
     with pytest.raises(ChangedRows, match=r"partition 0 of write .* its batch 4 was published before"):
         publish(strict, record_batches(["b", "a"]), unit)
     with pytest.raises(ChangedRows, match=r"batch 3 of write .* set another writeId"):
         publish(strict, record_batches(["c"]), unit._replace(batch=3))
-    assert publish(strict, record_batches(["c"]), unit._replace(batch=5)) == Published(1, False)
+    assert publish(strict, record_batches(["c"]), unit._replace(batch=5)) == PublishedRows(1, False)
 
 
 def test_a_batch_of_more_than_1024_partitions_is_recognised(

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from mirrormq.spark.spark_session import start_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["register", "start_session"]
+__all__ = ["publish_once", "register", "start_session"]
 
 
 def register(spark: SparkSession) -> None:
@@ -17,3 +17,13 @@ def register(spark: SparkSession) -> None:
     from mirrormq.spark import datasource
 
     datasource.register(spark)
+
+
+def publish_once(frame: DataFrame, batch_id: int, **options: str) -> None:
+    """Publish a batch inside `foreachBatch`, each row once also if Spark runs the batch again.
+
+    `options` are those of the sink. The option `writeId` defaults to the query's id.
+    """
+    from mirrormq.spark.sink.publish_once import publish_once
+
+    publish_once(frame, batch_id, options)

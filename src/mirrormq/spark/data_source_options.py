@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -13,11 +12,7 @@ from pathlib import Path
 from mirrormq.client.amqp_uri import AmqpUri, ClientTls
 from mirrormq.spark.client.node_address import parse_uris
 from mirrormq.spark.client.node_selection import Timeouts
-
-
-class OptionError(ValueError):
-    """Invalid option; the text names it and a valid value."""
-
+from mirrormq.spark.option_reader import EARLIEST, LATEST, Offsets, OptionError, OptionReader
 
 TLS = ("tlsCaFile", "tlsCertificateFile", "tlsKeyFile", "tlsVerify", "tlsServerName")
 CONNECTION = (
@@ -35,6 +30,7 @@ SINK = (
     "mandatory",
     "persistent",
     "writeId",
+    "batchId",
     "rate",
     "speed",
     "speedOrigin",
@@ -43,9 +39,6 @@ SINK = (
     "deadLetterExchange",
     "deadLetterRoutingKey",
 )
-OF_SPARK = ("checkpointLocation", "queryName", "path")
-"""Options that Spark passes on beside ours."""
-
 COLUMNS = (
     "queue", "sequence", "exchange", "routing_key", "redelivered", "timestamp", "message_id", "content_type",
     "headers", "properties", "body",
@@ -56,70 +49,7 @@ ONLY_WITH_PROPERTIES = ("headers", "properties")
 MIRRORMQ, RABBITMQ = "mirrormq", "rabbitmq"
 CONSUME, BROWSE = "consume", "browse"
 MASTER, MIRROR, ANY = "master", "mirror", "any"
-EARLIEST, LATEST = "earliest", "latest"
 ERROR, WAIT = "error", "wait"
-
-Offsets = str | Mapping[str, int]
-"""`earliest`, `latest`, or a sequence for each queue."""
-
-
-class OptionReader:
-    """Case-insensitive reader of options."""
-
-    def __init__(self, options: Mapping[str, str], known: tuple[str, ...]) -> None:
-        self._values = {key.lower(): value for key, value in options.items()}
-        names = {name.lower(): name for name in (*known, *OF_SPARK)}
-        for key in self._values:
-            if key not in names:
-                close = difflib.get_close_matches(key, names, 1)
-                hint = f": did you mean {names[close[0]]}?" if close else ""
-                raise OptionError(f"there is no option {key}{hint}")
-
-    def text(self, name: str, default: str | None = None) -> str | None:
-        return self._values.get(name.lower(), default)
-
-    def flag(self, name: str, default: bool) -> bool:
-        value = (self.text(name) or str(default)).lower()
-        if value not in ("true", "false"):
-            raise OptionError(f"option {name} is true or false, not {value!r}")
-        return value == "true"
-
-    def number(self, name: str) -> int | None:
-        value = self.text(name)
-        if value is None:
-            return None
-        if not re.fullmatch(r"[1-9][0-9]{0,17}", value):
-            raise OptionError(f"option {name} is a whole number from 1 on, not {value!r}")
-        return int(value)
-
-    def positive(self, name: str) -> float | None:
-        value = self.text(name)
-        if value is None:
-            return None
-        if not re.fullmatch(r"\d{1,15}(\.\d{1,9})?", value) or not float(value):
-            raise OptionError(f"option {name} is a number greater than 0, not {value!r}")
-        return float(value)
-
-    def one_of(self, name: str, choices: tuple[str, ...], default: str) -> str:
-        value = (self.text(name) or default).lower()
-        if value not in choices:
-            raise OptionError(f"option {name} is one of {', '.join(choices)}, not {value!r}")
-        return value
-
-    def offsets(self, name: str) -> Offsets | None:
-        value = self.text(name)
-        if value is None or value in (EARLIEST, LATEST):
-            return value
-        try:
-            found = json.loads(value)
-            if isinstance(found, dict) and all(type(v) is int and v >= 0 for v in found.values()):
-                return found
-        except ValueError:
-            pass
-        raise OptionError(
-            f"option {name} is earliest, latest, or JSON with a sequence for each queue"
-            f' such as {{"orders": 1000}}, not {value!r}'
-        )
 
 
 def read_addresses(reader: OptionReader) -> tuple[AmqpUri, ...]:
@@ -338,6 +268,8 @@ class SinkOptions:
     mandatory: bool
     persistent: bool
     write_id: str | None
+    batch_id: int
+    """Number of a batch among those of its write id; it must not fall."""
     rate: float | None
     """Messages per second of each partition."""
     speed: float | None
@@ -369,6 +301,17 @@ PLACE_BYTES_MAX = 255
 """Longest exchange name and routing key in AMQP."""
 
 
+def _batch_id(reader: OptionReader, write_id: str | None) -> int:
+    given = reader.text("batchId")
+    if given is None:
+        return 0
+    if write_id is None:
+        raise OptionError("option batchId needs writeId: it numbers the batches of that name")
+    if not re.fullmatch(r"[0-9]{1,9}", given):
+        raise OptionError(f"option batchId is a whole number from 0 on, not {given!r}")
+    return int(given)
+
+
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
     """Parse the options of `df.write` or `df.writeStream`."""
     reader = OptionReader(options, CONNECTION + SINK)
@@ -384,6 +327,7 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         mandatory=reader.flag("mandatory", True),
         persistent=reader.flag("persistent", True),
         write_id=write_id,
+        batch_id=_batch_id(reader, write_id),
         rate=reader.positive("rate"),
         speed=reader.positive("speed"),
         speed_origin_s=reader.positive("speedOrigin") or 0.0,

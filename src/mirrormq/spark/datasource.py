@@ -17,11 +17,11 @@ from pyspark.sql.types import StructType
 from mirrormq.spark.data_source_options import (
     BROWSE,
     RABBITMQ,
-    OptionError,
     sink_options,
     source_columns,
     source_options,
 )
+from mirrormq.spark.option_reader import OptionError
 from mirrormq.spark.source.pushed_filters import SETTING, offers_filters
 from mirrormq.spark.workers import prepare_workers
 

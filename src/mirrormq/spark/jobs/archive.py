@@ -175,7 +175,8 @@ def interval(text: str) -> str:
 
 def check(options: ArchiveOptions) -> SourceOptions:
     """Refuse invalid options before Spark starts."""
-    from mirrormq.spark.data_source_options import OptionError, source_options
+    from mirrormq.spark.data_source_options import source_options
+    from mirrormq.spark.option_reader import OptionError
 
     unknown = [name for name in options.partition_by if name not in PARTITION_COLUMNS]
     if unknown:

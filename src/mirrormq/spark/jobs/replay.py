@@ -22,11 +22,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mirrormq.spark.data_source_options import OptionError, SinkOptions, sink_options
+from mirrormq.spark.data_source_options import SinkOptions, sink_options
 from mirrormq.spark.jobs import delta
 from mirrormq.spark.jobs.compaction import parse, superfluous
 from mirrormq.spark.jobs.login import check_login
 from mirrormq.spark.jobs.reporter import DONE, JobReporter
+from mirrormq.spark.option_reader import OptionError
 from mirrormq.spark.pipeline_errors import PipelineError, reason
 from mirrormq.spark.progress_line import ProgressLine
 from mirrormq.spark.spark_session import DEFAULT_MASTER, session_for

@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mirrormq.spark.client.spark_connection import CHANNEL
-from mirrormq.spark.data_source_options import PLACE_BYTES_MAX, OptionError, SinkOptions
+from mirrormq.spark.data_source_options import PLACE_BYTES_MAX, SinkOptions
 from mirrormq.spark.decode import EXCHANGE_HEADER, KEY_HEADER, REASON_HEADER
+from mirrormq.spark.option_reader import OptionError
 from mirrormq.wire.content import BASIC_CLASS, build_frames, method_frame
 from mirrormq.wire.fields import Field, Table
 from mirrormq.wire.methods import encode_basic_publish

@@ -7,7 +7,7 @@ meanwhile are missing, and that is no loss. A deleted queue is one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -15,7 +15,9 @@ from pyspark.sql.streaming.datasource import ReadLimit
 
 from mirrormq.ranges.range_protocol import QueueExtent
 from mirrormq.sequences.spans import Span
-from mirrormq.spark.data_source_options import EARLIEST, LATEST, Offsets, OptionError, SourceOptions
+from mirrormq.spark.data_source_options import SourceOptions
+from mirrormq.spark.option_reader import OptionError
+from mirrormq.spark.source.browsed_ranges import ending, starting
 from mirrormq.spark.source.plan import PartitionPart, RangePartition, partitions
 from mirrormq.spark.source.pushed_filters import PushedFilters
 from mirrormq.spark.source.queue_extents import QueueExtents
@@ -24,17 +26,6 @@ from mirrormq.spark.source.tasks import read_partition
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-def resolve(offsets: Offsets, name: str, extent: QueueExtent) -> int:
-    """Return the sequence that an option gives for a queue; queues that JSON does not name begin at the
-    start."""
-    if offsets == EARLIEST:
-        return extent.first
-    if offsets == LATEST:
-        return extent.next
-    assert isinstance(offsets, Mapping)
-    return offsets.get(name, extent.first)
 
 
 def part_of(queue: str, extent: QueueExtent | None, from_: int, to: int) -> PartitionPart:
@@ -74,12 +65,10 @@ class BatchReader(DataSourceReader):
             queues.close()
 
     def _start(self, name: str, extent: QueueExtent) -> int:
-        return max(self._filters.first, resolve(self._options.starting, name, extent))
+        return max(self._filters.first, starting(self._options, name, extent))
 
     def _end(self, name: str, extent: QueueExtent) -> int:
-        ending = self._options.ending
-        end = ending.get(name, extent.next) if isinstance(ending, Mapping) else resolve(ending, name, extent)
-        return min(self._filters.end, end)
+        return min(self._filters.end, ending(self._options, name, extent))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, RangePartition):  # Spark's placeholder for no partitions
@@ -104,7 +93,7 @@ class BrowseReader(QueueStream):
 
     def initialOffset(self) -> Offset:  # noqa: N802
         return {
-            name: {"next": resolve(self.options.starting, name, extent), "id": extent.id}
+            name: {"next": starting(self.options, name, extent), "id": extent.id}
             for name, extent in self.present().items()
         }
 

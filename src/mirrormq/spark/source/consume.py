@@ -54,7 +54,8 @@ from mirrormq.sequences.spans import unpack
 from mirrormq.spark.client.client_errors import RequestRefused
 from mirrormq.spark.client.node_selection import PAUSE_S
 from mirrormq.spark.client.range_client import RangeAnswer
-from mirrormq.spark.data_source_options import OptionError, SourceOptions
+from mirrormq.spark.data_source_options import SourceOptions
+from mirrormq.spark.option_reader import OptionError
 from mirrormq.spark.source.plan import PartitionPart
 from mirrormq.spark.source.queue_stream import Offset, QueueShare, QueueStream
 from mirrormq.spark.source.queue_taking import QueueLease, QueueTaking, TakeRequest, digest_of

@@ -16,7 +16,8 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from mirrormq.ranges.range_protocol import QueueExtent
-from mirrormq.spark.data_source_options import OptionError, SourceOptions
+from mirrormq.spark.data_source_options import SourceOptions
+from mirrormq.spark.option_reader import OptionError
 from mirrormq.spark.source.plan import PartitionPart, RangePartition, partitions, shares
 from mirrormq.spark.source.queue_extents import QueueExtents
 from mirrormq.spark.source.tasks import DataLoss, read_partition

@@ -1,0 +1,79 @@
+"""Reader of queues as a stream of record batches. It changes nothing: messages stay in their queues.
+
+Range reads return some thousand messages at a time, hence memory is bounded whatever the queues hold. The end
+of each queue is fixed when `read` is called; messages that consumers acknowledge meanwhile are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from mirrormq.arrow.message_schema import SCHEMA
+from mirrormq.ranges.error_reasons import NO_QUEUE
+from mirrormq.sequences.spans import Span
+from mirrormq.spark.client.client_errors import RequestRefused
+from mirrormq.spark.client.range_reader import QueueRange, read_all
+from mirrormq.spark.data_source_options import source_options
+from mirrormq.spark.option_reader import OptionError
+from mirrormq.spark.source.arrow import ArrowColumns
+from mirrormq.spark.source.browsed_ranges import ending, starting
+from mirrormq.spark.source.queue_extents import QueueExtents
+
+
+def read(
+    uri: str,
+    *,
+    queue: str | None = None,
+    queues: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    **options: str,
+) -> pa.RecordBatchReader:
+    """Return the messages of queues, queue by queue in their order, as a stream of record batches.
+
+    `columns` limits the columns; without `body` no bodies travel. `options` are those of the Spark source:
+    `queuePattern`, `startingOffsets`, `endingOffsets`, `passwordFile`, `tlsCaFile` and others.
+    """
+    given = {"uri": uri, **options}
+    if queue is not None:
+        given["queue"] = queue
+    if queues is not None:
+        given["queues"] = ",".join(queues)
+    if columns is not None:
+        given["columns"] = ",".join(columns)
+    checked = source_options(given, streaming=False)
+    schema = pa.schema([SCHEMA.field(name) for name in checked.columns])
+    extents = QueueExtents(checked)
+    try:
+        found = extents.extents()
+        for name in checked.queues:
+            if name not in found:
+                raise OptionError(f"there is no queue '{name}': declare it, or correct the name")
+    except BaseException:
+        extents.close()
+        raise
+    ranges = []
+    for name, extent in found.items():
+        first = max(starting(checked, name, extent), extent.first)
+        end = min(ending(checked, name, extent), extent.next)
+        if first < end:
+            spans = [Span(first, end - first)]
+            without = "body" not in checked.columns
+            ranges.append(QueueRange(name, spans, extent.mean_bytes, extent.id, without))
+    return pa.RecordBatchReader.from_batches(schema, _batches(extents, ranges, schema))
+
+
+def _batches(
+    extents: QueueExtents, ranges: Sequence[QueueRange], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    maker = ArrowColumns(schema)
+    try:
+        for each, found in read_all(extents.range_client, ranges):
+            if isinstance(found, RequestRefused):
+                if found.reason != NO_QUEUE:
+                    raise found
+            elif found.rows:
+                yield maker.record_batch(each.queue, found)
+    finally:
+        extents.close()

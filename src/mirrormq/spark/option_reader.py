@@ -1,0 +1,80 @@
+"""Reader of options, case-insensitive; a wrong value or name is one sentence."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping
+
+
+class OptionError(ValueError):
+    """Invalid option; the text names it and a valid value."""
+
+
+OF_SPARK = ("checkpointLocation", "queryName", "path")
+"""Options that Spark passes on beside ours."""
+
+EARLIEST, LATEST = "earliest", "latest"
+
+Offsets = str | Mapping[str, int]
+"""`earliest`, `latest`, or a sequence for each queue."""
+
+
+class OptionReader:
+    """Case-insensitive reader of options."""
+
+    def __init__(self, options: Mapping[str, str], known: tuple[str, ...]) -> None:
+        self._values = {key.lower(): value for key, value in options.items()}
+        names = {name.lower(): name for name in (*known, *OF_SPARK)}
+        for key in self._values:
+            if key not in names:
+                close = difflib.get_close_matches(key, names, 1)
+                hint = f": did you mean {names[close[0]]}?" if close else ""
+                raise OptionError(f"there is no option {key}{hint}")
+
+    def text(self, name: str, default: str | None = None) -> str | None:
+        return self._values.get(name.lower(), default)
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = (self.text(name) or str(default)).lower()
+        if value not in ("true", "false"):
+            raise OptionError(f"option {name} is true or false, not {value!r}")
+        return value == "true"
+
+    def number(self, name: str) -> int | None:
+        value = self.text(name)
+        if value is None:
+            return None
+        if not re.fullmatch(r"[1-9][0-9]{0,17}", value):
+            raise OptionError(f"option {name} is a whole number from 1 on, not {value!r}")
+        return int(value)
+
+    def positive(self, name: str) -> float | None:
+        value = self.text(name)
+        if value is None:
+            return None
+        if not re.fullmatch(r"\d{1,15}(\.\d{1,9})?", value) or not float(value):
+            raise OptionError(f"option {name} is a number greater than 0, not {value!r}")
+        return float(value)
+
+    def one_of(self, name: str, choices: tuple[str, ...], default: str) -> str:
+        value = (self.text(name) or default).lower()
+        if value not in choices:
+            raise OptionError(f"option {name} is one of {', '.join(choices)}, not {value!r}")
+        return value
+
+    def offsets(self, name: str) -> Offsets | None:
+        value = self.text(name)
+        if value is None or value in (EARLIEST, LATEST):
+            return value
+        try:
+            found = json.loads(value)
+            if isinstance(found, dict) and all(type(v) is int and v >= 0 for v in found.values()):
+                return found
+        except ValueError:
+            pass
+        raise OptionError(
+            f"option {name} is earliest, latest, or JSON with a sequence for each queue"
+            f' such as {{"orders": 1000}}, not {value!r}'
+        )

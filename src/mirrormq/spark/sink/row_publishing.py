@@ -1,0 +1,150 @@
+"""Publishing of Arrow batches with confirms, each row once also if the work is repeated. Needs no Spark."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from mirrormq.client.client_events import Returned
+from mirrormq.ranges import range_protocol
+from mirrormq.ranges.error_reasons import OLDER_BATCH
+from mirrormq.spark.client.client_errors import RequestRefused
+from mirrormq.spark.client.node_selection import Nodes
+from mirrormq.spark.client.range_client import NO_ROUTE, RangeClient
+from mirrormq.spark.client.spark_publisher import SparkPublisher
+from mirrormq.spark.data_source_options import MIRRORMQ, SinkOptions
+from mirrormq.spark.decode import REASON_HEADER
+from mirrormq.spark.sink.digest import RowsDigest
+from mirrormq.spark.sink.pace import PublishPace, PublishPacer
+from mirrormq.spark.sink.row_encoder import PRODUCER_HEADER, RowEncoder, dead_letter
+from mirrormq.spark.sink.spool import Spool
+from mirrormq.wire.fields import Field
+from mirrormq.wire.frames import FRAME_MAX_BYTES
+from mirrormq.wire.properties import decode_properties
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS_BITS = 32
+"""Bits for the row in a message's number; the batch is above them."""
+
+GENERATION_DIGITS = 12
+"""Hexadecimal digits of a producer's generation: 48 random bits."""
+
+
+class ChangedRows(Exception):
+    """Repeated batch with other rows than before, while the option failOnChangedRows is set."""
+
+
+class PublishedRows(NamedTuple):
+    """Messages that were published and confirmed."""
+
+    messages: int
+    changed: bool = False
+    """Whether other rows were published before for the same batch and partition."""
+
+
+class SinkTask(NamedTuple):
+    """Rows that are repeated together: one partition of one batch of one write."""
+
+    write: str
+    batch: int
+    partition: int
+
+    @property
+    def producer(self) -> str:
+        return f"{self.write}/{self.partition}"
+
+
+def publish(options: SinkOptions, batches: Iterator[pa.RecordBatch], unit: SinkTask) -> PublishedRows:
+    """Publish a partition and wait for its confirms.
+
+    A queue recognises a repeated message by its producer and number: both must identify the same row. The
+    task therefore reads all rows first and sends their digest to the broker. The broker replies with a
+    producer name for exactly these rows in this order.
+    """
+    if options.broker != MIRRORMQ:
+        return PublishedRows(_publish(options, batches, None, 1))
+    with Spool() as spool:
+        seed = f"{options.exchange}\0{options.routing_key}\0{options.persistent}"
+        digest = RowsDigest(seed)
+        for batch in batches:
+            digest.update(batch)
+            spool.add(batch)
+        if not digest.rows:
+            return PublishedRows(0)
+        producer, epoch = _announce(options, unit, digest.hexdigest())
+        if epoch and options.fail_on_changed_rows:
+            raise ChangedRows(
+                f"partition {unit.partition} of write '{unit.write}' has other rows, or another order of rows"
+                f" than when its batch {unit.batch} was published before, and some of those may be in queues:"
+                " sort rows within partitions, or set failOnChangedRows to false to publish these too"
+            )
+        first = (unit.batch << ROWS_BITS) + 1
+        return PublishedRows(_publish(options, spool.batches(), producer, first), bool(epoch))
+
+
+def _announce(options: SinkOptions, unit: SinkTask, digest: str) -> tuple[str | None, int]:
+    """Return the producer's name for these rows, and its epoch: above 0 if the batch had other rows before.
+
+    A broker without such requests, RabbitMQ for example, does not recognise repeated messages: no name.
+    """
+    generation = uuid.uuid4().hex[:GENERATION_DIGITS]
+    try:
+        with RangeClient(Nodes(options.addresses, timeouts=options.timeouts)) as range_client:
+            found = range_client.ask(
+                range_protocol.batch(unit.producer, unit.batch, digest, generation)
+            ).headers
+    except RequestRefused as error:
+        if error.code == NO_ROUTE:
+            return None, 0
+        if error.reason != OLDER_BATCH:
+            raise
+        raise ChangedRows(
+            f"batch {unit.batch} of write '{unit.write}' is older than what it has published: its checkpoint"
+            " was replaced; set another writeId, or remove the option"
+        ) from None
+    return found["producer"], found["epoch"]
+
+
+def _publish(
+    options: SinkOptions, batches: Iterator[pa.RecordBatch], producer: str | None, first_number: int
+) -> int:
+    rows = RowEncoder(options, producer, first_number, FRAME_MAX_BYTES)
+    pace = PublishPace(options.rate, options.speed, options.speed_origin_s, options.speed_start_s)
+
+    def unroutable(returned: Returned) -> bytes | None:
+        place, to = (returned.exchange, returned.routing_key), options.dead_letter_place
+        if to is None:
+            return None
+        properties = decode_properties(returned.properties, 0)
+        if place == to and REASON_HEADER in (properties.headers or {}):
+            return None  # the dead-letter exchange itself is unroutable
+        if producer is not None:
+            # A message returns when later rows are already published, and a queue takes a lower number for a
+            # repeated one. Returned messages therefore have a separate producer; they return in order.
+            headers = {**(properties.headers or {}), PRODUCER_HEADER: Field("S", f"{producer}/u".encode())}
+            properties = properties._replace(headers=headers)
+        return dead_letter(to, "unroutable", place, properties, returned.body, FRAME_MAX_BYTES)
+
+    nodes = Nodes(options.addresses, timeouts=options.timeouts)
+    with SparkPublisher(nodes, on_return=unroutable) as publisher:
+        pacer = PublishPacer(pace, publisher) if pace.rate or pace.speed else None
+        for batch in batches:
+            if pacer is None:
+                for message in rows.messages(batch):
+                    publisher.publish(message)
+            else:
+                for stamp, message in zip(_stamps(batch), rows.messages(batch), strict=True):
+                    pacer.wait(stamp)
+                    publisher.publish(message)
+    return rows.count
+
+
+def _stamps(batch: pa.RecordBatch) -> list[datetime | None]:
+    if "timestamp" not in batch.schema.names:
+        return [None] * batch.num_rows
+    stamps: list[datetime | None] = batch.column("timestamp").to_pylist()
+    return stamps
