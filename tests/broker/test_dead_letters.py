@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mirrormq import limits
+from mirrormq.broker import dead_letters
 from mirrormq.wire import methods
-from mirrormq.wire.fields import Field, Table
+from mirrormq.wire.fields import Field, Table, table_of
 from tests.harness import Client, Node
 
 
@@ -121,3 +124,53 @@ def test_surplus_is_dropped_when_too_many_are_under_way(monkeypatch: pytest.Monk
     node.turn()
     assert node.counts("q") == (0, 0)
     assert client.drain("dead") == [b"0", b"1", b"2"]
+
+
+MIXED: tuple[tuple[bool, dict[str, Any]], ...] = (
+    (True, {}),
+    (True, {"headers": table_of({"a": 1}), "priority": 3}),
+    (False, {"headers": table_of({"a": "b"}), "content_type": "text/plain", "message_id": "m"}),
+    (True, {"headers": table_of({"CC": ["other"]})}),
+    (True, {"headers": table_of({"BCC": ["other"]})}),
+    (True, {"headers": table_of({"x-death": [{"queue": "old", "reason": "expired", "count": 7}]})}),
+    (True, {"headers": table_of({"x-death": [{"queue": "q", "reason": "maxlen", "count": 7}]})}),
+    (True, {"correlation_id": "c", "reply_to": "r", "expiration": "100000", "timestamp": 5}),
+    (True, {"headers": table_of({"x-producer": ["p", 1]})}),
+)
+
+
+def dead_letters_of_mixed_messages(key: str | None) -> list[tuple[Any, ...]]:
+    """Return what became of messages that a full queue drops together, by target queue."""
+    node = Node()
+    client = node.connect()
+    for queue in ("dead", "other"):
+        client.call(methods.encode_queue_declare(queue, durable=True))
+    arguments = mortal("dead", x_max_length=Field("I", 0))
+    if key is None:
+        del arguments["x-dead-letter-routing-key"]
+        arguments["x-dead-letter-exchange"] = Field("S", b"amq.fanout")
+        client.call(methods.encode_queue_bind("other", "amq.fanout", ""))
+        client.call(methods.encode_queue_bind("dead", "amq.fanout", ""))
+    client.call(methods.encode_queue_declare("q", durable=True, arguments=arguments))
+    if key is None:
+        client.call(methods.encode_queue_bind("q", "amq.fanout", ""))
+    for number, (persistent, properties) in enumerate(MIXED):
+        client.publish("q", b"%d" % number, b"%d again" % number, persistent=persistent, **properties)
+    client.read()
+    node.turn()
+    assert node.counts("q") == (0, 0)
+    found = []
+    for queue in ("dead", "other"):
+        while (got := client.get(queue, no_ack=True)) is not None:
+            found.append((queue, got.properties, got.body, got.method.exchange, got.method.routing_key))
+    return found
+
+
+@pytest.mark.parametrize("key", ["dead", None])
+def test_spliced_dead_letters_are_those_that_decoding_gives(
+    monkeypatch: pytest.MonkeyPatch, key: str | None
+) -> None:
+    spliced = dead_letters_of_mixed_messages(key)
+    monkeypatch.setattr(dead_letters, "_plain_dead_letter", lambda *_: (None, ()))
+    assert spliced == dead_letters_of_mixed_messages(key)
+    assert len(spliced) >= 2 * len(MIXED) - 2

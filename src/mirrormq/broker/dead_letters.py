@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from mirrormq.broker.death_headers import first_death, new_death, with_first_death
 from mirrormq.broker.traffic_counters import publish_own
 from mirrormq.queues import sender_selected_routing
-from mirrormq.queues.envelope import make_envelope
+from mirrormq.queues.envelope import PUBLISH_IDS_SIZE, make_envelope
 from mirrormq.queues.message import Envelope, Message
 from mirrormq.queues.queue import Queue
 from mirrormq.queues.queue_host import OnDeadLettered
@@ -29,6 +30,10 @@ from mirrormq.wire.properties import BasicProperties, decode_properties, encode_
 
 if TYPE_CHECKING:
     from mirrormq.broker.vhost import Vhost
+
+
+Targets = tuple[QueueInterface, ...]
+NO_TARGETS: Targets = ()
 
 
 class PendingDeadLetter:
@@ -102,17 +107,88 @@ def dead_letter(
     pending_dead_letter = PendingDeadLetter(
         messages, on_dead_lettered, partial(_unwanted, vhost, queue, reason, on_dead_lettered)
     )
+    addresses: dict[str, _Address] = {}
+    batch, batch_targets, first = list[Message](), NO_TARGETS, 0
     for number, message in enumerate(messages):
-        envelope, frames, targets = _last_journey(vhost, queue, message, reason, exchange)
+        letter, targets = _plain_dead_letter(vhost, queue, message, reason, exchange, addresses)
+        if letter is None:
+            letter, targets = _decoded_dead_letter(vhost, queue, message, reason, exchange)
         crowded = next((target for target in targets if not _has_room(target)), None)
+        if (
+            crowded is not None
+            or not batch
+            or targets is not batch_targets
+            or letter.envelope.persistent is not batch[0].envelope.persistent
+        ):
+            _publish_batch(batch_targets, batch, pending_dead_letter, first)
+            batch, batch_targets, first = [], targets, number
         if crowded is not None:
             crowded.when_room(partial(vhost.dead_letter, queue, [message], reason, on_dead_lettered))
             continue
         vhost.broker.events.dead_lettered[reason] += 1
         pending_dead_letter.sent_to(number, len(targets))
-        for target in targets:
-            publish_own(target, [Message(envelope, frames)], pending_dead_letter, number)
+        batch.append(letter)
+    _publish_batch(batch_targets, batch, pending_dead_letter, first)
     pending_dead_letter.all_sent()
+
+
+class _Address:
+    """Envelopes and target queues of plain dead letters with one routing key."""
+
+    __slots__ = ("_envelopes", "_exchange", "_key", "_publish", "targets")
+
+    def __init__(self, vhost: Vhost, queue: Queue, reason: str, exchange: str, key: str) -> None:
+        self._exchange, self._key = exchange, key
+        self._publish = encode_basic_publish(exchange, key)
+        self._envelopes: dict[tuple[bool, int], Envelope] = {}
+        targets = vhost.queues_for(exchange, key)
+        # A message that was never dead-lettered before can only circle back to the queue that it leaves.
+        if reason != "rejected":
+            targets = tuple([target for target in targets if target.name != queue.name])
+        self.targets = targets
+
+    def envelope(self, persistent: bool, priority: int) -> Envelope:
+        """Return the envelope of dead letters with this delivery mode and priority, without expiration."""
+        found = self._envelopes.get((persistent, priority))
+        if found is None:
+            publish = self._publish
+            suffix = b"\x00" + publish[PUBLISH_IDS_SIZE:-1] + b"\xce"
+            found = self._envelopes[persistent, priority] = Envelope(
+                publish, self._exchange, self._key, False, None, persistent, priority, None, suffix
+            )
+        return found
+
+
+def _plain_dead_letter(
+    vhost: Vhost, queue: Queue, message: Message, reason: str, exchange: str, addresses: dict[str, _Address]
+) -> tuple[Message, Targets] | tuple[None, Targets]:
+    """Return a dead letter and its target queues without decoding the message; None where that is needed."""
+    source = message.envelope
+    if source.hidden_keys or not vhost.router.may_remember(exchange):
+        return None, NO_TARGETS
+    time_s = vhost.clock.now_ms // 1000
+    payload = with_first_death(
+        message.properties, queue.name, reason, source.exchange, source.routing_key, time_s
+    )
+    if payload is None:
+        return None, NO_TARGETS
+    frames = with_properties(message.frames, payload)
+    given = queue.settings.dead_letter_routing_key
+    key = source.routing_key if given is None else given
+    address = addresses.get(key)
+    if address is None:
+        address = addresses[key] = _Address(vhost, queue, reason, exchange, key)
+    envelope = address.envelope(source.persistent, source.priority)
+    return Message(envelope, frames, body_size=message.body_size), address.targets
+
+
+def _publish_batch(
+    targets: Targets, batch: list[Message], pending_dead_letter: PendingDeadLetter, first: int
+) -> None:
+    """Publish consecutive dead letters to their common target queues."""
+    for target in targets if batch else ():
+        copies = [Message(each.envelope, each.frames, body_size=each.body_size) for each in batch]
+        publish_own(target, copies, pending_dead_letter, first)
 
 
 def _unwanted(
@@ -121,17 +197,17 @@ def _unwanted(
     """Retry a refused dead letter if a target queue is down now; drop it if the target queue was full."""
     exchange = queue.settings.dead_letter_exchange
     if exchange is not None and vhost.find_exchange(exchange) is not None:
-        _, _, targets = _last_journey(vhost, queue, message, reason, exchange)
+        _, targets = _decoded_dead_letter(vhost, queue, message, reason, exchange)
         if any(isinstance(target, DownQueue) for target in targets):
             vhost.dead_letter(queue, [message], reason, on_dead_lettered)
             return
     on_dead_lettered([message])
 
 
-def _last_journey(
+def _decoded_dead_letter(
     vhost: Vhost, queue: Queue, message: Message, reason: str, exchange: str
-) -> tuple[Envelope, bytes, tuple[QueueInterface, ...]]:
-    """Return the envelope, frames and target queues of a dead letter."""
+) -> tuple[Message, Targets]:
+    """Return a dead letter and its target queues."""
     properties = decode_properties(message.properties, 0)
     key = queue.settings.dead_letter_routing_key
     headers = _with_death(vhost, properties, message.envelope, queue.name, reason)
@@ -148,17 +224,13 @@ def _last_journey(
     _, targets, _ = vhost.route(envelope, headers, [frames])
     if reason != "rejected":
         targets = tuple(target for target in targets if not _circles(headers, target.name))
-    return envelope, frames, targets
+    return Message(envelope, frames), targets
 
 
 def _has_room(target: QueueInterface) -> bool:
     """Return whether a target queue takes a dead letter now. A local queue always does; a remote one may be
     full or down."""
     return isinstance(target, Queue) or not (target.full or isinstance(target, DownQueue))
-
-
-def _text(value: str) -> Field:
-    return Field("S", value.encode("utf-8", "surrogateescape"))
 
 
 def _deaths(headers: Table) -> list[Table]:
@@ -176,7 +248,9 @@ def _with_death(
     deaths = _grouped(_deaths(headers))
     same = next((d for d in deaths if _is(d, "queue", queue) and _is(d, "reason", reason)), None)
     if same is None:
-        death = _new_death(vhost, properties, envelope, queue, reason, headers)
+        keys = (envelope.routing_key, *sender_selected_routing.header_keys(headers, "CC"))
+        time_s = vhost.clock.now_ms // 1000
+        death = new_death(queue, reason, envelope.exchange, keys, time_s, properties.expiration)
     else:
         deaths.remove(same)
         count = same["count"].value if "count" in same else 0
@@ -184,9 +258,7 @@ def _with_death(
     first_time = "x-death" not in headers
     headers["x-death"] = Field("A", [Field("F", entry) for entry in [death, *deaths]])
     if first_time:
-        headers["x-first-death-exchange"] = _text(envelope.exchange)
-        headers["x-first-death-queue"] = _text(queue)
-        headers["x-first-death-reason"] = _text(reason)
+        headers.update(first_death(envelope.exchange, queue, reason))
     return headers
 
 
@@ -207,23 +279,6 @@ def _grouped(deaths: list[Table]) -> list[Table]:
         first if "count" in first else {"count": Field("l", number), **first}
         for first, number in reversed(groups.values())
     ]
-
-
-def _new_death(
-    vhost: Vhost, properties: BasicProperties, envelope: Envelope, queue: str, reason: str, headers: Table
-) -> Table:
-    keys = [envelope.routing_key, *sender_selected_routing.header_keys(headers, "CC")]
-    death: Table = {
-        "count": Field("l", 1),
-        "reason": _text(reason),
-        "queue": _text(queue),
-        "time": Field("T", vhost.clock.now_ms // 1000),
-        "exchange": _text(envelope.exchange),
-        "routing-keys": Field("A", [_text(key) for key in keys]),
-    }
-    if properties.expiration is not None:
-        death["original-expiration"] = _text(properties.expiration)
-    return death
 
 
 def _is(death: Table, name: str, value: str) -> bool:
