@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from playwright.sync_api import Page, expect
 
 from tests.brokers.mirrormq import MirrorMQ
 from tests.management.http import Client
+from tests.needs import not_installed
 from tests.ranges.range_requests import Asker
 from tests.web.conftest import Opener
 
@@ -159,3 +161,22 @@ def test_every_input_has_a_name_and_every_page_one_heading(open_page: Opener, cl
             " !each.textContent.trim() && !each.getAttribute('aria-label')).map(each => each.outerHTML)"
         )
         assert silent == [], where
+
+
+GLYPHS = """letters => letters.map((letter) => {
+  const canvas = Object.assign(document.createElement("canvas"), { width: 40, height: 40 });
+  const drawing = canvas.getContext("2d");
+  drawing.font = `24px ${getComputedStyle(document.documentElement).fontFamily}`;
+  drawing.fillText(letter, 4, 30);
+  return canvas.toDataURL();
+})"""
+
+
+def test_chinese_letters_are_drawn(open_page: Opener) -> None:
+    """Check that the page's fonts contain the letters: a missing letter is the same box as another one."""
+    fonts = subprocess.run(["fc-list", ":lang=zh"], capture_output=True, check=True)
+    if not fonts.stdout:
+        pytest.skip(not_installed("fonts-noto-cjk"))
+    watched = open_page(locale="zh-CN")
+    drawn = watched.page.evaluate(GLYPHS, list("队列镜像主"))
+    assert len(set(drawn)) == len(drawn)

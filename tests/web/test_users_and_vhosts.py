@@ -129,6 +129,15 @@ def test_a_vhost_is_added_changed_and_deleted_on_its_page(page: Page, client: Cl
     page.get_by_text("Set permissions").click()
     page.get_by_role("form", name="Set permissions").get_by_role("button", name="Save").click()
     expect(page.get_by_role("region", name="Permissions", exact=True)).to_contain_text("guest")
+    limits = page.get_by_role("region", name="Limits")
+    limits.get_by_text("Set a limit").click()
+    limits.get_by_label("Limit", exact=True).select_option("max-queues")
+    limits.get_by_label("Value").fill("5")
+    limits.get_by_role("button", name="Save").click()
+    expect(limits.get_by_role("rowheader", name="max-queues")).to_be_visible()
+    assert client.get("vhost-limits/branch")[0]["value"] == {"max-queues": 5}
+    limits.get_by_role("button", name="Clear").click()
+    expect(limits.get_by_role("rowheader", name="max-queues")).to_have_count(0)
     page.get_by_role("button", name="Show only this vhost").click()
     expect(page.get_by_text("0 in total")).to_be_visible()
     page.evaluate("location.hash = '#/admin/vhosts/branch'")
@@ -155,3 +164,17 @@ def test_the_cluster_gets_a_name(page: Page, client: Client) -> None:
     assert client.get("cluster-name")["name"] == "warehouse"
     page.get_by_role("link", name="Overview").click()
     expect(page.get_by_text("Cluster warehouse")).to_be_visible()
+
+
+def test_statistics_are_reset(page: Page, client: Client) -> None:
+    page.evaluate("location.hash = '#/cluster'")
+    page.get_by_role("button", name="Reset statistics").click()
+    with page.expect_response(lambda reply: reply.url.endswith("/api/reset")) as waiting:
+        page.get_by_role("dialog").get_by_role("button", name="Reset statistics").click()
+    assert waiting.value.status == 204
+    expect(page.get_by_text("The statistics are reset.")).to_be_visible()
+
+
+def test_the_api_is_described_behind_a_link(page: Page) -> None:
+    page.get_by_role("link", name="HTTP API").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("The HTTP API")

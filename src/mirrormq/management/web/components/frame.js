@@ -75,7 +75,8 @@ export function Frame({ user, title, children }) {
       <span class="who" title=${user.tags.join(", ")}>${user.name}</span>
       <button type="button" class="button quiet" onClick=${() => end()}>${t("frame.logout")}</button>
     </header>
-    <nav id="places" class=${`places${unfolded ? " unfolded" : ""}`} aria-label=${t("frame.places")}><${Places} user=${user} onGo=${() => setUnfolded(false)} /></nav>
+    <nav id="places" class=${`places${unfolded ? " unfolded" : ""}`} aria-label=${t("frame.places")}><${Places} user=${user} onGo=${() => setUnfolded(false)} />
+      <p class="places-foot"><a href="api/index.html">${t("frame.api")}</a></p></nav>
     <main id="main" ref=${main} tabindex="-1">
       ${status === "lost" && html`<div class="notice bad" role="alert"><strong>${t("live.lostTitle")}</strong><div>${t("live.lostText")}<${OtherNodes} /></div></div>`}
       ${children}

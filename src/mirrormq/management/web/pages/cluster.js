@@ -6,7 +6,7 @@ import { Field, Folded, Form } from "../components/forms.js";
 import { NodeTable, Troubles } from "../components/nodes.js";
 import { act } from "../components/notices.js";
 import { Table } from "../components/table.js";
-import { post, put } from "../lib/api.js";
+import { post, put, remove } from "../lib/api.js";
 import { useFetch } from "../lib/fetching.js";
 import { html, useMemo } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
@@ -54,9 +54,14 @@ export function Cluster({ user }) {
     if (!await confirmed(t("cluster.rebalance"), t("cluster.rebalanceText"), t("cluster.rebalance"))) return;
     if (await act(post("rebalance/queues"), t("cluster.rebalanced"))) reload();
   };
+  const reset = async () => {
+    if (!await confirmed(t("cluster.reset"), t("cluster.resetText"), t("cluster.reset"))) return;
+    await act(remove("reset"), t("cluster.wasReset"));
+  };
   if (!nodes) return html`<h1>${t("place.cluster")}</h1><p class="nothing">${t("common.loading")}</p>`;
   return html`<div class="page-head"><h1>${t("place.cluster")}</h1>
-      ${isAdministrator(user) && html`<div class="buttons"><button type="button" class="button primary" disabled=${nodes?.length < 2} onClick=${rebalance}>${t("cluster.rebalance")}</button></div>`}</div>
+      ${isAdministrator(user) && html`<div class="buttons"><button type="button" class="button" onClick=${reset}>${t("cluster.reset")}</button>
+        <button type="button" class="button primary" disabled=${nodes?.length < 2} onClick=${rebalance}>${t("cluster.rebalance")}</button></div>`}</div>
     <${Refusal} error=${error} />
     <${Troubles} nodes=${nodes} />
     <div class="panels">
