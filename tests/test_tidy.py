@@ -62,7 +62,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "client": {"wire"},
     "client_io": {"client", "wire"},
-    "bridges": {"wire", "client", "metadata"},
+    "bridges": {"wire", "client", "metadata", "exchanges"},
     "perf": {"wire", "client", "client_io"},
     "testing": {"config", "cli"},
     "chaos": {"wire", "client", "client_io", "history", "testing"},

@@ -14,8 +14,6 @@ from mirrormq.control.suggestions import likeness, suggestion
 from tests.brokers.rabbitmq import RabbitMQ, script_directory
 
 LINES = {
-    "federation_status": None,
-    "restart_federation_link l": None,
     "list_user": "list_users",
     "sync_que orders": "sync_queue",
 }

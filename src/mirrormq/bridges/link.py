@@ -356,25 +356,22 @@ class Link:
         else:
             self._running(now_ms)
 
-    @property
-    def _consumer_tag(self) -> str:
-        return self.plan.source.consumer_tag or CONSUMER_TAG
+    def _consumers(self) -> list[tuple[str, str]]:
+        """Return queue and tag of each consumer; the first is the link's own."""
+        tag = self.plan.source.consumer_tag or CONSUMER_TAG
+        also = [(queue, f"{tag}-{number}") for number, queue in enumerate(self._subscription.also, 1)]
+        return [(self._subscription.queue, tag), *also]
 
     def _subscribe(self, channel: ClientChannel) -> None:
         self._subscribed = True
-        source = self.plan.source
-        channel.request(
-            methods.encode_basic_consume(
-                self._subscription.queue,
-                self._consumer_tag,
-                no_ack=self.plan.ack_mode is AckMode.NO_ACK,
-                arguments=source.consumer_arguments,
-            )
-        )
+        no_ack, arguments = self.plan.ack_mode is AckMode.NO_ACK, self.plan.source.consumer_arguments
+        for queue, tag in self._consumers():
+            channel.request(methods.encode_basic_consume(queue, tag, no_ack=no_ack, arguments=arguments))
 
     def _cancel(self, channel: ClientChannel) -> None:
         self._subscribed = False
-        channel.request(methods.encode_basic_cancel(self._consumer_tag, False))
+        for _, tag in self._consumers():
+            channel.request(methods.encode_basic_cancel(tag, False))
 
     def _running(self, now_ms: int) -> None:
         assert self.transfer is not None
@@ -397,7 +394,9 @@ class Link:
             self._setup_event(Side.SOURCE, event, now_ms)
         elif channel is None or number != channel.number:
             if number and self.plan.extension is not None:
-                self.plan.extension.source_event(event)
+                failure = self.plan.extension.source_event(event)
+                if failure is not None:
+                    self._fail(Side.SOURCE, failure, now_ms)
         elif isinstance(event, Delivery) and self.transfer is not None:
             self.transfer.delivered(event)
         elif isinstance(event, MethodReply):
@@ -501,6 +500,8 @@ class Link:
         """Close both connections. The brokers answer after they have handled everything sent before."""
         self.phase = Phase.CLOSING
         self._deadline_ms = now_ms + STOP_TIMEOUT_MS
+        if self.plan.extension is not None and self._source_channel is not None:
+            self.plan.extension.closing(self._source_channel)
         for connection in self._connections.values():
             connection.close()
 

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
+from mirrormq.bridges.federation_exchange import exchange_plan
+from mirrormq.bridges.federation_links import (
+    EXCHANGE_LINK,
+    QUEUE_LINK,
+    FederatedExchange,
+    FederatedQueue,
+    federated_exchange,
+    federated_queue,
+)
+from mirrormq.bridges.federation_queue import queue_plan
+from mirrormq.bridges.link_context import LinkContext
 from mirrormq.bridges.link_placement import SHOVEL
 from mirrormq.bridges.link_plan import LinkPlan
 from mirrormq.bridges.link_status import shown_uri
@@ -12,16 +24,6 @@ from mirrormq.bridges.shovel_parameters import ShovelDefinition, definition_of
 from mirrormq.bridges.shovel_plan import ShovelTransform, forward_entry, plan_of
 from mirrormq.metadata.link_records import LinkKey
 from mirrormq.metadata.state import MetadataState
-
-
-class LinkContext(NamedTuple):
-    """Facts about the running link and its node that a plan needs."""
-
-    cluster_name: str
-    now_s: Callable[[], int]
-    """Returns the Unix time."""
-    uri_indexes: Callable[[], tuple[int, int]]
-    """Returns the places of the URIs in use in the lists of source and destination."""
 
 
 class LinkKind(NamedTuple):
@@ -59,4 +61,14 @@ def _shovel_uris(definition: ShovelDefinition) -> tuple[tuple[str, ...], tuple[s
     return definition.source_uris, definition.destination_uris
 
 
-KINDS: Mapping[str, LinkKind] = {SHOVEL: LinkKind(_shovel, _shovel_plan, _shovel_uris)}
+def _federation_uris(
+    definition: FederatedExchange | FederatedQueue,
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return definition.upstream.uris, (f"amqp:///{quote(definition.vhost, safe='')}",)
+
+
+KINDS: Mapping[str, LinkKind] = {
+    SHOVEL: LinkKind(_shovel, _shovel_plan, _shovel_uris),
+    EXCHANGE_LINK: LinkKind(federated_exchange, exchange_plan, _federation_uris),
+    QUEUE_LINK: LinkKind(federated_queue, queue_plan, _federation_uris),
+}

@@ -14,12 +14,13 @@ It has no state that is not in the metadata. Proposals of two leaders are told a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
+from mirrormq.bridges.federation_links import FEDERATION
+from mirrormq.bridges.wanted_links import LinkProvider, WantedLink
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.changes import Change
-from mirrormq.metadata.link_records import Link, LinkKey
+from mirrormq.metadata.link_records import Link
 from mirrormq.metadata.records import Node, Parameter
 from mirrormq.metadata.state import MetadataState
 
@@ -28,22 +29,6 @@ CHANGES_PER_COMMAND = 500
 
 SHOVEL = "shovel"
 """Kind of links and component of parameters of shovels."""
-
-
-class WantedLink(NamedTuple):
-    """Link that the definitions ask for."""
-
-    key: LinkKey
-    node: str = ""
-    """Node that the link must run on, if it runs; empty: any node."""
-
-
-class LinkProvider(NamedTuple):
-    """Source of wanted links."""
-
-    wanted: Callable[[MetadataState], Iterable[WantedLink]]
-    concerns: Callable[[Change], bool]
-    """Returns whether a change of the metadata may change the wanted links."""
 
 
 def _shovels(state: MetadataState) -> Iterable[WantedLink]:
@@ -56,7 +41,7 @@ def _concerns_shovels(change: Change) -> bool:
 
 SHOVELS = LinkProvider(_shovels, _concerns_shovels)
 
-PROVIDERS: Sequence[LinkProvider] = (SHOVELS,)
+PROVIDERS: Sequence[LinkProvider] = (SHOVELS, FEDERATION)
 """Providers of all kinds of links."""
 
 

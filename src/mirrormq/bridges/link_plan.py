@@ -8,6 +8,7 @@ from enum import Enum
 from typing import NamedTuple, Protocol, TypeVar
 
 from mirrormq.client.amqp_uri import AmqpUri
+from mirrormq.client.client_channel import ClientChannel
 from mirrormq.client.client_connection import ClientConnection
 from mirrormq.client.client_events import ChannelClosed, Delivery, Event, MethodReply
 from mirrormq.wire.fields import Table
@@ -20,8 +21,9 @@ DEFAULT_RECONNECT_DELAY_S = 5.0
 
 T = TypeVar("T")
 Reply = MethodReply | ChannelClosed
-Setup = Generator[bytes, Reply, T]
-"""Script that yields requests and receives their replies. It opens no channel: after a ChannelClosed the next
+Setup = Generator[bytes | tuple[bytes, ...], Reply, T]
+"""Script that yields requests and receives their replies. Of several requests at once, only the last has a
+reply. It opens no channel: after a ChannelClosed the next
 request goes out on a new one."""
 
 
@@ -52,6 +54,8 @@ class Subscription(NamedTuple):
     queue: str
     ready: int = 0
     """Ready messages when the queue was declared."""
+    also: tuple[str, ...] = ()
+    """Further queues to consume from."""
 
 
 class SetupFailed(Exception):
@@ -64,8 +68,11 @@ class LinkExtension(Protocol):
     def running(self, source: ClientConnection) -> None:
         """Handle the start of the transfer; channels may be opened."""
 
-    def source_event(self, event: Event) -> None:
-        """Handle an event of a channel that the link does not use itself."""
+    def source_event(self, event: Event) -> str | None:
+        """Handle an event of a channel that the link does not use itself; a text ends the attempt."""
+
+    def closing(self, channel: ClientChannel) -> None:
+        """Send last requests on the consumer's channel: the link ends in good order."""
 
     def ended(self) -> None:
         """Handle the end of the connection."""

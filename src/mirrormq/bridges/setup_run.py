@@ -35,7 +35,9 @@ class SetupRun(Generic[T]):
         except StopIteration as stop:
             self.finished, self.result = True, stop.value
             return
-        self.open().request(request)
+        channel = self.open()
+        for each in request if isinstance(request, tuple) else (request,):
+            channel.request(each)
 
     def open(self) -> ClientChannel:
         """Return the open channel, a new one if the broker closed the last."""

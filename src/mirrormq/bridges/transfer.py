@@ -147,10 +147,11 @@ class Transfer:
                 # Confirms of messages published before the refusal say nothing about room for more.
                 if not self._refused:
                     self._window = min(self._window * 2, self._window_max)
+                    self._pause_ms = REFUSAL_PAUSE_MS
             else:
                 self._refuse(sent, now_ms)
         if not self._refused and not self._again:
-            self.block_reason, self._pause_ms = "", REFUSAL_PAUSE_MS
+            self.block_reason = ""
 
     def _refuse(self, sent: Sent, now_ms: int) -> None:
         self.block_reason = (

@@ -12,4 +12,10 @@ ALL = (
     CtlCommand("restart_shovel", "Shovel", "Restarts a dynamic shovel", f"{VHOST} <name>", (1, 1),
          "Restarting dynamic Shovel {0} in virtual host {vhost} on node {node}",
          example="restart_shovel -p / my-shovel"),
+    CtlCommand("federation_status", "Federation", "Lists federation links with their status and its reason",
+         "[--only-down]", (0, 0), "Listing federation links {which_links}on node {node}...",
+         options=("only-down",), example="federation_status --only-down"),
+    CtlCommand("restart_federation_link", "Federation", "Restarts a federation link",
+         "<id>", (1, 1), "Restarting federation link {0} on node {node}",
+         example="restart_federation_link e2c575e3"),
 )  # fmt: skip

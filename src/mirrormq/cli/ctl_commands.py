@@ -35,6 +35,7 @@ FLAGS_WITH_VALUE = {
     "--address-family": "address-family",
 }
 FLAGS_WITHOUT_VALUE = {
+    "--only-down": "only-down",
     "--global": "global",
     "--online": "online",
     "--offline": "offline",

@@ -135,6 +135,7 @@ def banner_words(verb: CtlCommand, line: CommandLine) -> dict[str, str]:
         **{name: str(value) for name, value in options.items()},
         "vhost": str(options.get("vhost", "/")),
         "node": line.node,
+        "which_links": "which are down " if options.get("only-down") else "",
         "timeout": str(seconds),
         "timeout_ms": str(int(seconds * 1000)),
         "rest": ", ".join(words[1:]),

@@ -135,6 +135,11 @@ GET whoami Return the user of the request.
 GET auth Return how to log in.
 POST rebalance/queues Distribute the masters of mirrored queues evenly over the nodes.
 POST mirrormq/queues/{vhost}/{name}/move Make the synchronised mirror on a node the master of a queue.
+GET federation-links List the federation links of all nodes with their status.
+GET federation-links/{vhost} List the federation links of one virtual host.
+GET federation-links/state/down List the federation links that are down.
+GET federation-links/{vhost}/state/down List the federation links of one virtual host that are down.
+DELETE federation-links/vhost/{vhost}/{id}/{node}/restart Restart a federation link.
 GET shovels List the shovels of all nodes with their state and its reason.
 GET shovels/{vhost} List the shovels of one virtual host.
 GET shovels/vhost/{vhost}/{name} List the shovels of a virtual host, if the named one exists.

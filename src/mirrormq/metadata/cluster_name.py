@@ -14,7 +14,11 @@ from mirrormq.metadata.state import MetadataState
 
 CLUSTER_NAME = "cluster_name"
 DEFAULT_CLUSTER_NAME = "mirrormq_default_cluster_name"
-INTERNAL = frozenset({DEFAULT_CLUSTER_NAME})
+FORMER_CLUSTER_NAMES = "mirrormq_former_cluster_names"
+"""Names before the present one. Buffers of federation links at upstreams bear the name of their time."""
+FORMER_NAMES_MAX = 8
+"""Former names that are kept: links look for the buffers of each when they start."""
+INTERNAL = frozenset({DEFAULT_CLUSTER_NAME, FORMER_CLUSTER_NAMES})
 """Global parameters that neither lists nor definitions contain."""
 
 
@@ -26,6 +30,23 @@ def cluster_name(state: MetadataState, node: str) -> str:
     return node
 
 
+def former_names(state: MetadataState) -> tuple[str, ...]:
+    """Return the names that the cluster had before, latest first."""
+    found = state.global_parameters.get(FORMER_CLUSTER_NAMES)
+    return tuple(map(str, found.value)) if found is not None else ()
+
+
+def renaming_commands(state: MetadataState, node: str, name: str) -> list[PutGlobalParameter]:
+    """Return the commands that give the cluster another name, and record the present one."""
+    present = cluster_name(state, node)
+    commands = [PutGlobalParameter(GlobalParameter(CLUSTER_NAME, name))]
+    if present != name:
+        former = [present, *(each for each in former_names(state) if each not in (present, name))]
+        record = GlobalParameter(FORMER_CLUSTER_NAMES, former[:FORMER_NAMES_MAX])
+        commands.insert(0, PutGlobalParameter(record))
+    return commands
+
+
 def naming_commands(state: MetadataState, node: str, configured: str | None) -> list[PutGlobalParameter]:
     """Return the commands of a starting node: the configured name replaces any other, as in RabbitMQ, and the
     first node's name becomes the default."""
@@ -33,7 +54,7 @@ def naming_commands(state: MetadataState, node: str, configured: str | None) -> 
     if DEFAULT_CLUSTER_NAME not in state.global_parameters:
         commands.append(PutGlobalParameter(GlobalParameter(DEFAULT_CLUSTER_NAME, node)))
     if configured:
-        commands.append(PutGlobalParameter(GlobalParameter(CLUSTER_NAME, configured)))
+        commands += renaming_commands(state, node, configured)
     return [each for each in commands if state.global_parameters.get(each.record.name) != each.record]
 
 

@@ -166,6 +166,7 @@ class Application:
             sent_to_peers = self.broker.begin_turn()
             if self.broker.finish_turn(self._commit_now(sent_to_peers)):
                 self.end_turn_soon()
+            self.bridges.serve_demand()
             self.node.cluster_node.flush()
         except Exception as error:
             self.fault(None, error)

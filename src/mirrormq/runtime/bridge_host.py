@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mirrormq.bridges.federation_links import FederatedExchange, FederatedQueue
 from mirrormq.bridges.link_kinds import KINDS
 from mirrormq.bridges.link_placement import SHOVEL
 from mirrormq.metadata.changes import Change
 from mirrormq.metadata.commands import FinishLink
 from mirrormq.metadata.link_records import Link as LinkRecord
 from mirrormq.metadata.link_records import LinkKey
-from mirrormq.metadata.records import Parameter
+from mirrormq.metadata.records import Binding, GlobalParameter, Parameter, Policy
+from mirrormq.queues.queue import Queue
 from mirrormq.runtime.link_runner import LinkRunner
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ class BridgeHost:
     def __init__(self, application: Application) -> None:
         self._application = application
         self._runners: dict[LinkKey, LinkRunner] = {}
+        self._queue_links: list[LinkRunner] = []
         self._scheduled = False
         self._running = False
 
@@ -82,8 +85,26 @@ class BridgeHost:
     # -- assignments ------------------------------------------------------------------------------
 
     def _follow(self, change: Change) -> None:
-        if isinstance(change.record, LinkRecord | Parameter):
+        record = change.record
+        if isinstance(record, LinkRecord | Parameter | Policy | GlobalParameter):
             self._compare_soon()
+        elif isinstance(record, Binding):
+            for runner in self._runners.values():
+                definition = runner.definition
+                if isinstance(definition, FederatedExchange) and definition.exchange.key == (
+                    record.vhost,
+                    record.source,
+                ):
+                    self._application.loop.call_soon(runner.propagate_bindings)
+
+    def serve_demand(self) -> None:
+        """Let queue links consume while their queues are empty and have consumers with room. Called at the
+        end of a turn."""
+        for runner in self._queue_links:
+            definition = runner.definition
+            vhost = self._application.broker.vhosts.get(definition.vhost)
+            queue = vhost.local_queue(definition.name) if vhost is not None else None
+            runner.consume(queue is not None and needs_messages(queue))
 
     def _compare_soon(self) -> None:
         if not self._scheduled:
@@ -104,8 +125,9 @@ class BridgeHost:
         }
         for key, runner in list(self._runners.items()):
             kept = mine.get(key)
-            if kept != runner.record or KINDS[runner.record.kind].define(state, key) != runner.definition:
-                runner.stop()
+            definition = KINDS[runner.record.kind].define(state, key)
+            if kept != runner.record or definition != runner.definition:
+                runner.stop(removed=definition is None)
         for key, record in mine.items():
             kind = KINDS.get(record.kind)
             definition = kind.define(state, key) if kind is not None else None
@@ -113,12 +135,19 @@ class BridgeHost:
                 runner = LinkRunner(application, record, kind, definition, self._over)
                 self._runners[key] = runner
                 runner.start()
+        self._note_queue_links()
+
+    def _note_queue_links(self) -> None:
+        self._queue_links = [
+            runner for runner in self._runners.values() if isinstance(runner.definition, FederatedQueue)
+        ]
 
     def _over(self, runner: LinkRunner, finished: bool) -> None:
         """Handle the end of a runner; the next one may begin."""
         record = runner.record
         if self._runners.get(record.key) is runner:
             del self._runners[record.key]
+            self._note_queue_links()
         if not self._running:
             return
         if finished and record.kind == SHOVEL:
@@ -127,3 +156,13 @@ class BridgeHost:
                 metadata.write(FinishLink(record.vhost, record.kind, record.name, record.epoch))
         else:
             self._compare_soon()
+
+
+def needs_messages(queue: Queue) -> bool:
+    """Return whether a federated queue is empty and has an ordinary consumer with room.
+
+    Consumers of other links have a negative priority: messages do not run through a queue to the next one.
+    """
+    if queue.backing.ready_count:
+        return False
+    return any(consumer.priority >= 0 and consumer.room() > 0 for consumer in queue.consumers.all)

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mirrormq.auth.permissions import DIRECT_USER
+from mirrormq.bridges.federation_exchange import ExchangeLink
 from mirrormq.bridges.link import Link, Side
-from mirrormq.bridges.link_kinds import LinkContext, LinkKind
+from mirrormq.bridges.link_context import LinkContext
+from mirrormq.bridges.link_kinds import LinkKind
 from mirrormq.bridges.link_plan import LinkPlan
 from mirrormq.bridges.link_status import LinkState, LinkStatus, shown_uri
 from mirrormq.client.amqp_uri import HEARTBEAT_S, AmqpUri
@@ -67,6 +69,7 @@ class LinkRunner:
         self._setup_timer: asyncio.TimerHandle | None = None
         self._shown = (LinkState.STARTING.value, "")
         self._stopping = False
+        self._consuming = False
         self.link: Link | None = None
         self._failure = ""
         """Reason why the definition cannot be run, or the last unexpected error."""
@@ -84,7 +87,7 @@ class LinkRunner:
             return self.link.uri_index(Side.SOURCE), self.link.uri_index(Side.DESTINATION)
 
         context = LinkContext(
-            cluster_name(state, application.settings.name), lambda: int(time.time()), uri_indexes
+            state, cluster_name(state, application.settings.name), lambda: int(time.time()), uri_indexes
         )
         try:
             plan: LinkPlan = self._kind.plan(self.record.key, self.definition, context)
@@ -92,12 +95,15 @@ class LinkRunner:
             self._failure, self._failed_ms = f"the definition cannot be used: {error}", now_ms()
             self._log_change()
             return
+        self._consuming = False
         self.link = Link(plan, self)
         self._act(lambda link: link.start(now_ms()))
 
-    def stop(self) -> None:
-        """End the link in good order; the owner hears of the end."""
+    def stop(self, *, removed: bool = False) -> None:
+        """End the link in good order; the owner hears of the end. `removed`: its definition is gone."""
         self._stopping = True
+        if self.link is not None and isinstance(self.link.plan.extension, ExchangeLink):
+            self.link.plan.extension.removed = removed
         if self.link is None or self._failure:
             self._end(False)
         else:
@@ -224,9 +230,20 @@ class LinkRunner:
         self._arm(link.wake_ms)
         self._log_change()
 
-    def act(self, action: Callable[[Link], None]) -> None:
-        """Call the link for its owner."""
-        self._act(action)
+    def propagate_bindings(self) -> None:
+        """Pass changed bindings of the federated exchange on to the upstream."""
+
+        def pass_on(link: Link) -> None:
+            if isinstance(link.plan.extension, ExchangeLink):
+                link.plan.extension.bindings_changed()
+
+        self._act(pass_on)
+
+    def consume(self, wanted: bool) -> None:
+        """Start or cancel the source's consumer."""
+        if self.link is not None and wanted is not self._consuming:
+            self._consuming = wanted
+            self._act(lambda link: link.consume(wanted))
 
     def _arm(self, wake_ms: int | None) -> None:
         if self._timer is not None:

@@ -1,11 +1,11 @@
-"""Commands for shovels, and the list of links that other nodes ask for."""
+"""Commands for shovels and federation, and the list of links that other nodes ask for."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from mirrormq.bridges.link_placement import SHOVEL
-from mirrormq.control import shovel_rows
+from mirrormq.control import federation_rows, shovel_rows
 from mirrormq.control.control_protocol import EXIT_UNAVAILABLE, ControlError, Request
 from mirrormq.control.node_fanout import rows_of_all_nodes
 from mirrormq.control.node_interface import NodeShell
@@ -44,7 +44,25 @@ def restart_shovel(node: NodeShell, request: Request) -> None:
     node.metadata.write(RestartLink(*_shovel_key(node, request)))
 
 
+async def federation_status(node: NodeShell, request: Request) -> list[dict[str, Any]]:
+    """Return the federation links of the cluster; RabbitMQ shows those of the node only."""
+    rows = await list_links(node, Request(LIST_LINKS, [], {}))
+    links = federation_rows.all_links(node.metadata.state, rows)
+    only_down = request.flag("only-down")
+    return [federation_rows.ctl_row(link) for link in links if link.is_down or not only_down]
+
+
+def restart_federation_link(node: NodeShell, request: Request) -> None:
+    for link in federation_rows.all_links(node.metadata.state, ()):
+        if link.id == request.arguments[0]:
+            node.metadata.write(RestartLink(*link.key))
+            return
+    raise ControlError("Link with the given ID was not found", EXIT_UNAVAILABLE)
+
+
 COMMANDS = {
+    "federation_status": federation_status,
+    "restart_federation_link": restart_federation_link,
     LIST_LINKS: list_links,
     "shovel_status": shovel_status,
     "delete_shovel": delete_shovel,

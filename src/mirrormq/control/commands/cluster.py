@@ -10,13 +10,12 @@ from mirrormq.control.control_protocol import EXIT_SOFTWARE, ControlError, Reque
 from mirrormq.control.feature_flag_list import feature_flags
 from mirrormq.control.node_fanout import on_all_nodes
 from mirrormq.control.node_interface import NodeShell
-from mirrormq.metadata.cluster_name import CLUSTER_NAME, cluster_name
-from mirrormq.metadata.commands import PutGlobalParameter
-from mirrormq.metadata.records import GlobalParameter
+from mirrormq.metadata.cluster_name import cluster_name, renaming_commands
 
 
 def set_cluster_name(node: NodeShell, request: Request) -> None:
-    node.metadata.write(PutGlobalParameter(GlobalParameter(CLUSTER_NAME, request.arguments[0])))
+    for command in renaming_commands(node.metadata.state, node.settings.name, request.arguments[0]):
+        node.metadata.write(command)
 
 
 async def cluster_status(node: NodeShell, request: Request) -> dict[str, Any]:

@@ -11,8 +11,7 @@ from mirrormq.management.http_errors import bad_request
 from mirrormq.management.peer_client import merged
 from mirrormq.management.resources.nodes import contexts, exchange_types, listeners
 from mirrormq.management.route_table import ApiRoute
-from mirrormq.metadata import commands, records
-from mirrormq.metadata.cluster_name import CLUSTER_NAME, cluster_name
+from mirrormq.metadata.cluster_name import cluster_name, renaming_commands
 
 
 def own_part(call: ApiRequest, vhosts: list[str], user: str | None) -> dict[str, Any]:
@@ -83,7 +82,7 @@ def put_name(call: ApiRequest) -> EmptyReply:
     name = call.body("name")["name"]
     if not isinstance(name, str):
         raise bad_request(["not_string", name])
-    call.write(commands.PutGlobalParameter(records.GlobalParameter(CLUSTER_NAME, name)))
+    call.write(*renaming_commands(call.state, call.me, name))
     return EmptyReply()
 
 
