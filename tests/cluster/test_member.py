@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from mirrormq.cluster import member as member_module
-from mirrormq.cluster.member import STARTUP_TICKS, TICK_MS
+from mirrormq.cluster.member import STARTUP_TICKS, TICK_MS, Member
 from mirrormq.cluster.member_events import Forgotten, ForkFound, LeaderChanged, MembersChanged, Refused
 from mirrormq.cluster.partitions import PAUSE_IF_ALL_DOWN, PartitionHandling
 from mirrormq.consensus import Majority, Reachable
@@ -34,6 +34,23 @@ def test_nodes_join_one_after_another_and_vote() -> None:
         assert "guest" in world[name].metadata.state.users
     assert len({world[name].cluster_id for name in "abc"}) == 1
     assert world["a"].cluster_id
+
+
+def test_committed_changes_are_applied_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = cluster(3)
+    work, applied = Member.work, list[int]()
+
+    def work_in_slices(self: Member) -> bool:
+        before = self.metadata.state.version
+        changed = work(self, sliced=True)
+        applied.append(self.metadata.state.version - before)
+        return changed
+
+    monkeypatch.setattr(Member, "work", work_in_slices)
+    for number in range(300):
+        world["a"].metadata.write(declare(f"q{number}"))
+    world.until(lambda: all(len(queues(world, name)) == 300 for name in "abc"))
+    assert 10 < max(applied) < 100
 
 
 def test_a_write_takes_two_round_trips_at_most() -> None:

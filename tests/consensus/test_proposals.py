@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.consensus import Busy, Message, NotLeader, RaftRole, RaftSettings
+from mirrormq.consensus import (
+    Automatic,
+    Busy,
+    Consensus,
+    MemoryLog,
+    Message,
+    NotLeader,
+    RaftRole,
+    RaftSettings,
+    founded,
+)
 from mirrormq.consensus.proposals import AppliedOnce
 from mirrormq.consensus.raft_messages import Command, Forward
 from mirrormq.consensus.raft_settings import ORIGINS_MAX
@@ -19,6 +29,20 @@ def test_a_follower_recognises_its_own_proposal_when_it_is_applied() -> None:
     world.settle()
     assert world.nodes[follower].machine == [key]
     assert not world[follower].state.proposals.outstanding
+
+
+def test_entries_without_a_command_are_not_the_end_of_the_work() -> None:
+    """Each start of a node that is the whole cluster writes such an entry. A `Ready` has room for one."""
+    log = MemoryLog(founded(["A"], 1))
+    for _ in range(10):
+        raft = Consensus("A", log, Automatic(), lambda below: 0, RaftSettings(committed_bytes_max=1))
+        raft.campaign()
+        while not (ready := raft.ready()).empty:
+            log.save(ready)
+            raft.advance()
+        raft.advance()
+        assert raft.role is RaftRole.LEADER
+        assert raft.applied_index == raft.commit_index
 
 
 def test_without_a_leader_a_proposal_is_refused() -> None:

@@ -201,15 +201,17 @@ class ClusterController:
 
     def work(self) -> bool:
         """Process metadata work that is due. Return whether this node applied a change."""
-        changed = self.member.work()
+        changed = self.member.work(sliced=True)
         self.reconcile()
+        if self.member.behind:
+            return changed
         if self.coordinator.pending:
             for command in self.coordinator.work():
                 self.member.metadata.write(command, leading=True)
         if self.link_placement.pending:
             for assignment in self.link_placement.work():
                 self.member.metadata.write(assignment, leading=True)
-        return self.member.work() or changed
+        return self.member.work(sliced=True) or changed
 
     @property
     def work_pending(self) -> bool:

@@ -381,8 +381,16 @@ class Member:
 
     # -- work -----------------------------------------------------------------------------------
 
-    def work(self) -> bool:
+    @property
+    def behind(self) -> bool:
+        """Return whether committed changes wait to be applied here."""
+        return self.consensus.applied_index < self.consensus.commit_index
+
+    def work(self, *, sliced: bool = False) -> bool:
         """Persist, send and apply pending changes; return whether anything was applied here.
+
+        If `sliced`, apply one slice of the committed changes (`committed_bytes_max`) and leave the
+        rest to the next call, so that clients are served in between.
 
         A failure of the disk is final. A failure of a metadata subscriber is raised when all work is done.
         """
@@ -398,6 +406,10 @@ class Member:
                 ready = self.consensus.ready()
                 if not ready.empty:
                     self._carry_out(ready, trouble)
+                    if sliced and self.behind:
+                        self._idle = False
+                        self._wake()
+                        break
                     continue
                 self.consensus.advance()
                 if not self._take_more():

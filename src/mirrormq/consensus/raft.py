@@ -329,10 +329,16 @@ class Consensus:
         return ready
 
     def _take_committed(self) -> list[Committed]:
+        """Take committed entries up to a size limit; the rest waits for the next `ready`."""
         state, log = self.state, self.state.log
-        entries = log.between(log.applied, log.commit)
-        log.applied = log.commit
-        return state.proposals.apply(entries)
+        committed: list[Committed] = []
+        # Entries without a command must not end the loop: an empty `Ready` means that nothing is left to do.
+        while log.applied < log.commit and not committed:
+            entries = [*log.batch(log.applied, state.settings.committed_bytes_max)]
+            del entries[log.commit - log.applied :]
+            log.applied = entries[-1].index
+            committed = state.proposals.apply(entries)
+        return committed
 
     def _handed(self, hard_state: HardState) -> None:
         state = self.state

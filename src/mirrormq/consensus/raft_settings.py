@@ -44,6 +44,10 @@ class RaftSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of entries kept in memory behind a snapshot, so that a slightly late follower needs no
     snapshot."""
 
+    committed_bytes_max: int = 8 * 1024
+    """Bytes of committed entries that are applied together (a larger entry alone): fifty promotions, or as
+    many declarations. A node serves its clients before it applies more."""
+
     proposal_bytes_max: int = 8 * 1024 * 1024
     """Largest proposal: thirty times the largest metadata command seen, a queue with huge arguments."""
 

@@ -62,7 +62,12 @@ TIGHT: dict[ModuleType, dict[str, object]] = {
     member: {
         "LOG_BYTES_MAX": 0,
         "SETTINGS": msgspec.structs.replace(
-            member.SETTINGS, append_bytes_max=300, inflight_max=2, chunk_bytes_max=200, trailing_bytes=400
+            member.SETTINGS,
+            append_bytes_max=300,
+            inflight_max=2,
+            chunk_bytes_max=200,
+            trailing_bytes=400,
+            committed_bytes_max=1,
         ),
     },
     coordinator: {"QUEUES_PER_TURN": 1, "CHANGES_PER_COMMAND": 1},
