@@ -34,6 +34,7 @@ OWN_SPARK = frozenset(
         "test_pipelines",
         "test_plain_script",
         "test_session",
+        "test_small_batches",
     )
 )
 """Files of that folder whose tests start a Spark of their own, or none."""

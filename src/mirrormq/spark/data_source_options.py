@@ -22,7 +22,7 @@ CONNECTION = (
 SOURCE = (
     "queue", "queues", "queuePattern", "mode", "startingOffsets", "endingOffsets", "maxMessagesPerTrigger",
     "maxBytesPerTrigger", "minPartitions", "preferReplica", "failOnDataLoss", "leaseName", "leaseIdleMs",
-    "includeProperties", "missingQueues", "columns",
+    "includeProperties", "missingQueues", "columns", "minMessagesPerTrigger", "maxTriggerDelay",
 )  # fmt: skip
 SINK = (
     "exchange",
@@ -131,6 +131,10 @@ class SourceOptions:
     """Messages per trigger."""
     bytes_max: int | None
     """Bytes per trigger."""
+    messages_min: int
+    """Messages below which a batch waits for more; 1: none waits."""
+    delay_max_s: float
+    """Longest wait."""
     partitions_min: int
     replica: str
     fail_on_data_loss: bool
@@ -158,6 +162,8 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         ending=reader.offsets("endingOffsets") or LATEST,
         messages_max=reader.number("maxMessagesPerTrigger"),
         bytes_max=reader.number("maxBytesPerTrigger"),
+        messages_min=reader.number("minMessagesPerTrigger") or 1,
+        delay_max_s=reader.seconds("maxTriggerDelay", DELAY_MAX_S),
         partitions_min=reader.number("minPartitions") or 1,
         replica=reader.one_of("preferReplica", (MASTER, MIRROR, ANY), ANY),
         fail_on_data_loss=reader.flag("failOnDataLoss", True),
@@ -228,6 +234,13 @@ def _check(found: SourceOptions, reader: OptionReader, streaming: bool) -> None:
         raise OptionError("option endingOffsets is for spark.read: a stream has no end")
     if found.mode == CONSUME and reader.text("startingOffsets"):
         raise OptionError("option startingOffsets is for mode browse: consuming begins with what is ready")
+    waiting = [name for name in ("minMessagesPerTrigger", "maxTriggerDelay") if reader.text(name)]
+    if waiting and (not streaming or found.broker == RABBITMQ):
+        raise OptionError(f"option {waiting[0]} is for readStream from MirrorMQ")
+    if waiting == ["maxTriggerDelay"]:
+        raise OptionError("option maxTriggerDelay needs minMessagesPerTrigger: it limits that wait")
+    if found.messages_max is not None and found.messages_min > found.messages_max:
+        raise OptionError("option minMessagesPerTrigger is above maxMessagesPerTrigger")
     if found.lease_name and found.mode != CONSUME:
         raise OptionError("option leaseName is for mode consume: browsing takes nothing")
     if found.lease_name and len(found.lease_name.encode()) > LEASE_NAME_BYTES_MAX:
@@ -246,6 +259,9 @@ def _check_rabbitmq(found: SourceOptions, streaming: bool) -> None:
     if found.lease_name:
         raise OptionError("option leaseName needs MirrorMQ: RabbitMQ has no leases")
 
+
+DELAY_MAX_S = 15 * 60.0
+"""Default of `maxTriggerDelay`, equal to that of Spark's Kafka source."""
 
 LEASE_NAME_BYTES_MAX = 255
 """Longest lease name; AMQP limits every name to this length."""

@@ -58,6 +58,16 @@ class OptionReader:
             raise OptionError(f"option {name} is a number greater than 0, not {value!r}")
         return float(value)
 
+    def seconds(self, name: str, default_s: float) -> float:
+        """Return a duration such as 500ms, 30s, 15m or 2h."""
+        value = self.text(name)
+        if value is None:
+            return default_s
+        found = re.fullmatch(r"([1-9][0-9]{0,8})\s*(ms|s|m|h)", value)
+        if found is None:
+            raise OptionError(f"option {name} is a duration such as 30s or 15m, not {value!r}")
+        return int(found[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}[found[2]]
+
     def one_of(self, name: str, choices: tuple[str, ...], default: str) -> str:
         value = (self.text(name) or default).lower()
         if value not in choices:

@@ -111,6 +111,8 @@ class BrowseReader(QueueStream):
             for name, extent in extents.items()
         }
         wanted = [max(0, ends[name] - max(begins[name], extents[name].first)) for name in extents]
+        if self._target is None and self.waits_for_more(sum(wanted)):
+            return start
         allowed = self.shared(list(extents.values()), wanted, limit)
         found = {name: at for name, at in start.items() if name in extents}
         for (name, extent), want, share in zip(extents.items(), wanted, allowed, strict=True):

@@ -107,10 +107,12 @@ class ConsumeReader(QueueStream):
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         """Settle everything before `start`; take the messages after it."""
         if not start["lease"]:
-            return self._first(limit)
+            return self._first(start, limit)
         self._settle(start)
         found = {name: dict(at) for name, at in start["queues"].items()}
         allowed = self._allowed(limit, found)
+        if self._left is None and self.waits_for_more(sum(share.messages for _, _, share in allowed)):
+            return start
         replaced = {name for name, extent, _ in allowed if name in found and found[name]["id"] != extent.id}
         for name in replaced:
             self._replaced(name)
@@ -129,10 +131,12 @@ class ConsumeReader(QueueStream):
         kept = {"lease": start["lease"], "owner": start.get("owner", "")}
         return {**kept, "queues": queues, "partitions": self.options.partitions_min}
 
-    def _first(self, limit: ReadLimit) -> Offset:
+    def _first(self, start: Offset, limit: ReadLimit) -> Offset:
         """Return an offset with a new lease name and the amounts to take after the checkpoint has it."""
-        self._named = f"spark-{uuid.uuid4().hex}"
         wanted = [found for found in self._allowed(limit) if found[2].messages]
+        if self._left is None and self.waits_for_more(sum(share.messages for _, _, share in wanted)):
+            return start
+        self._named = f"spark-{uuid.uuid4().hex}"
         return {
             "lease": self._named,
             "owner": uuid.uuid4().hex,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -44,6 +45,8 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._queues: QueueExtents | None = None
         self._deleted: set[str] = set()
         """Named queues whose deletion was reported."""
+        self._batch_s = time.monotonic()
+        """Time of the last batch, or of the start."""
 
     @property
     def queues(self) -> QueueExtents:
@@ -75,6 +78,15 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         given = shares(sizes, bytes_max)
         spare = max(0, bytes_max - sum(given)) // max(1, len(given))
         return [QueueShare(count, size + spare) for count, size in zip(counts, given, strict=True)]
+
+    def waits_for_more(self, messages: int) -> bool:
+        """Whether a batch of so few messages is postponed (`minMessagesPerTrigger`)."""
+        now_s = time.monotonic()
+        if 0 < messages < self.options.messages_min and now_s - self._batch_s < self.options.delay_max_s:
+            return True
+        if messages:
+            self._batch_s = now_s
+        return False
 
     def lost(self, what: str) -> None:
         """Report that messages are lost or may repeat: fail, or print a warning and continue."""
