@@ -25,6 +25,7 @@ from mirrormq.config.environment import READ_BY_OTHER_CODE, key_of
 from mirrormq.config.settings_loader import load_settings
 from tests.brokers.ports import free_ports
 from tests.deploy.nodes import DEADLINE_S, ENTRYPOINT, ROOT, Container, containers
+from tests.needs import not_installed
 
 DEPLOY = ROOT / "deploy"
 UNIT = DEPLOY / "systemd" / "mirrormq.service"
@@ -50,6 +51,16 @@ def test_systemd_understands_the_unit(tmp_path: Path) -> None:
         copy.write_text(UNIT.read_text().replace("/opt/mirrormq/bin/mirrormq", str(PROGRAM)))
         done = subprocess.run([analyze, "verify", str(copy)], capture_output=True, text=True, check=False)
         assert done.returncode == 0 and not done.stderr, done.stderr
+
+
+@pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason=not_installed("systemd-analyze", "systemd")
+)
+def test_systemd_rates_the_sandbox_as_closed() -> None:
+    """The threshold is in tenths: systemd's exposure reaches from 0 to 10."""
+    command = ["systemd-analyze", "security", "--offline=yes", "--threshold=20", str(UNIT)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_unit_runs_a_node_that_says_when_it_is_ready(tmp_path: Path) -> None:
@@ -105,7 +116,7 @@ def test_the_image_copies_what_is_there() -> None:
         for source in [word for word in words[:-1] if not word.startswith("--")]:
             assert (ROOT / source).exists(), source
     last_stage = lines[max(index for index, line in enumerate(lines) if line.startswith("FROM")) :]
-    assert "USER mirrormq" in last_stage and 'ENTRYPOINT ["entrypoint"]' in last_stage
+    assert "USER 999" in last_stage and 'ENTRYPOINT ["entrypoint"]' in last_stage
     assert os.access(ENTRYPOINT, os.X_OK)
     shell = shutil.which("dash") or "/bin/sh"
     assert subprocess.run([shell, "-n", str(ENTRYPOINT)], check=False).returncode == 0
