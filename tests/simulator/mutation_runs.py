@@ -80,6 +80,14 @@ def masters_of_leases_die(seed: int) -> SimulationOptions:
     return masters_die(seed)._replace(leasers=3, consumers=0)
 
 
+def masters_of_producers_die(seed: int) -> SimulationOptions:
+    return masters_die(seed)._replace(queues=("m0", "i1"), producers=3)
+
+
+def masters_of_readers_die(seed: int) -> SimulationOptions:
+    return masters_die(seed)._replace(readers=3)
+
+
 def two_sides_have_leases(seed: int) -> SimulationOptions:
     """Partition the cluster so that both sides continue, and clients move between them."""
     apart: Planned = ("partition", 1000, 8000, "a", 0)

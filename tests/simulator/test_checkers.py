@@ -8,11 +8,13 @@ import pytest
 
 from mirrormq.simulator import checkers
 from mirrormq.simulator.checkers import Checker, SimulatedCopy
+from mirrormq.simulator.pipeline_checkers import PublishIdsAreKeptOnce, ReadsAreRepeatable
 from mirrormq.simulator.run_history import (
     AcknowledgedRecord,
     ConfirmedRecord,
     DeliveredRecord,
     LeasedRecord,
+    ReadRecord,
     Released,
     RunHistory,
     SentRecord,
@@ -143,6 +145,18 @@ def strand(end: Ended) -> None:
     end.strays = ["1 messages of q are held for nobody"]
 
 
+def keep_twice(end: Ended) -> None:
+    end.full = [
+        SimulatedCopy("a", "q", True, ("m3", "m4", "m3")),
+        SimulatedCopy("b", "other", True, ("m1",) * 2),
+    ]
+
+
+def read_differently(end: Ended) -> None:
+    for sequence, body in ((7, "m3"), (8, "m4"), (7, "m3"), (7, "m4")):
+        end.history.read.append(ReadRecord("q", sequence, body, "a", 9))
+
+
 def hang(end: Ended) -> None:
     end.open = ["b does not serve"]
 
@@ -182,6 +196,16 @@ def hang(end: Ended) -> None:
             lambda: checkers.HeldIsNotRedelivered(lambda queue: queue == "q"),
             hand_out_what_is_held,
             "delivered again while a client held it: 1 (m2 to e at 2, d had it)",
+        ),
+        (
+            lambda: PublishIdsAreKeptOnce(lambda queue: queue == "q", parting=False),
+            keep_twice,
+            "kept more than once in q: 1 (m3)",
+        ),
+        (
+            lambda: ReadsAreRepeatable(parting=False),
+            read_differently,
+            "read differently: 1 (7 of q is m3, and m4 at 9 ms)",
         ),
         (checkers.NothingIsStranded, strand, "1 messages of q are held for nobody"),
     ],

@@ -24,9 +24,11 @@ from mirrormq.metadata.state import MetadataState
 from mirrormq.queues.consumer_turns import ConsumerTurns
 from mirrormq.queues.message import Message
 from mirrormq.queues.paged_queue import PagedQueue
+from mirrormq.queues.publish_ids import SeenPublishIds
 from mirrormq.queues.publish_intake import PublishIntake
 from mirrormq.queues.queue import Queue
 from mirrormq.ranges import range_protocol
+from mirrormq.ranges.batch_builder import BatchBuilder
 from mirrormq.replication import promotion
 from mirrormq.replication.mirror_copy import MirrorCopy
 from mirrormq.replication.replica import Replica
@@ -34,7 +36,7 @@ from mirrormq.replication.replicating_backing import ReplicatingBackingQueue
 from mirrormq.replication.ring import Completed, Ring
 from mirrormq.replication.ring_messages import OperationBatch
 from mirrormq.replication.ring_operations import AppendOperation
-from mirrormq.simulator import checkers
+from mirrormq.simulator import checkers, pipeline_checkers
 from mirrormq.simulator.shrinking import outcome
 from mirrormq.simulator.world import SimulationOptions
 from mirrormq.storage.journal import Journal
@@ -48,6 +50,8 @@ from tests.simulator.mutation_runs import (
     masters_move,
     masters_of_keepers_die,
     masters_of_leases_die,
+    masters_of_producers_die,
+    masters_of_readers_die,
     masters_of_the_dying_die,
     mirrors_lag,
     nodes_are_killed,
@@ -261,6 +265,22 @@ def never_ask_to_join(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Replica, "_ask_to_join", lambda self: None)
 
 
+def forget_publish_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not record the publish ids of clients."""
+    monkeypatch.setattr(SeenPublishIds, "heard", lambda self, highest, now_ms: [])
+
+
+def number_rows_without_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a range read count rows from the first sequence on, as if no message between them were gone."""
+    add = BatchBuilder.add
+
+    def counting(self: BatchBuilder, sequences: Sequence[int], *columns: Any) -> None:
+        first = sequences[0] if sequences else 0
+        add(self, range(first, first + len(sequences)), *columns)
+
+    monkeypatch.setattr(BatchBuilder, "add", counting)
+
+
 MUTATIONS: list[tuple[Mutation, Callable[[int], SimulationOptions], str]] = [
     (skip_one_fsync, power_fails_often, "ConfirmedIsKept"),
     (skip_the_epoch_check, masters_move, "RingsAgree"),
@@ -283,6 +303,8 @@ MUTATIONS: list[tuple[Mutation, Callable[[int], SimulationOptions], str]] = [
     (spoil_what_mirrors_keep, nodes_are_killed, "NothingIsInvented"),
     (read_a_policy_differently, policies_change, "MetadataIsEqual"),
     (never_ask_to_join, nodes_are_killed, "EverythingSettles"),
+    (forget_publish_ids, masters_of_producers_die, "PublishIdsAreKeptOnce"),
+    (number_rows_without_gaps, masters_of_readers_die, "ReadsAreRepeatable"),
     *[(mutation, masters_of_keepers_die, found_by) for mutation, found_by in FAILOVER_MUTATIONS],
 ]
 """Mutation, the runs in which it matters, and the checker that finds it."""
@@ -313,7 +335,7 @@ def kinds_found(runs: Iterable[SimulationOptions], wanted: str) -> set[str]:
 def test_every_checker_has_a_mutation_that_it_finds() -> None:
     known = {
         name
-        for name, kind in vars(checkers).items()
+        for name, kind in (vars(checkers) | vars(pipeline_checkers)).items()
         if isinstance(kind, type) and hasattr(kind, "finish") and kind is not checkers.Checker
     }
     assert {found_by for _, _, found_by in MUTATIONS} - {UnsafeTruncation.__name__} == known

@@ -31,7 +31,7 @@ STARTING_MS = 1500
 WRITES = 8
 """Range of the draw for a torn write: one of this many next writes and syncs is the last."""
 
-MIRRORED = "^[dmtps]"
+MIRRORED = "^[dimtps]"
 """Pattern of the queues that policies apply to (`workload.mirrored`)."""
 
 POLICIES: list[dict[str, Any]] = [

@@ -74,6 +74,16 @@ class LeasedRecord(NamedTuple):
     at_ms: int
 
 
+class ReadRecord(NamedTuple):
+    """Message that a range read returned."""
+
+    queue: str
+    sequence: int
+    body: str
+    node: str
+    at_ms: int
+
+
 class RunHistory:
     """Record of everything that clients saw."""
 
@@ -85,4 +95,5 @@ class RunHistory:
         self.held: list[DeliveredRecord | Released] = []
         """Deliveries to consumers, and their ends."""
         self.leased: list[LeasedRecord] = []
+        self.read: list[ReadRecord] = []
         self.acknowledged: dict[str, AcknowledgedRecord] = {}

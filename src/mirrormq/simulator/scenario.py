@@ -28,6 +28,8 @@ NUMBERS = (
     "getters",
     "leasers",
     "holders",
+    "producers",
+    "readers",
     "tight_limits",
 )
 WORDS = ("mode", "recover", "redeliver")

@@ -11,6 +11,10 @@ from mirrormq.cluster.partitions import AUTO, AUTOHEAL, IGNORE, PAUSE_IF_ALL_DOW
 from mirrormq.simulator.world import SimulationOptions
 
 NODES = {2: 5, 3: 8, 5: 1}
+SEVEN = 7
+LARGE = 0.03
+"""Share of runs with seven nodes; drawn separately, so that the size of other runs stays the same."""
+
 MODES = {AUTO: 5, AUTOHEAL: 4, PAUSE_MINORITY: 3, IGNORE: 3, PAUSE_IF_ALL_DOWN: 2}
 QUEUES = {"m": 6, "d": 3, "t": 1, "u": 2, "v": 1, "p": 2, "s": 2}
 """Weights of the kinds of queues (`workload.durable`)."""
@@ -50,7 +54,12 @@ def options_of(
     failover = random.Random(f"{seed} failover")
     drawn_redeliver = redeliver or failover.choices(list(REDELIVER), list(REDELIVER.values()))[0]
     holders = failover.randint(0, CLIENTS_MAX)
-    count = nodes or drawn_nodes
+    pipeline = random.Random(f"{seed} pipeline")
+    count = nodes or (SEVEN if pipeline.random() < LARGE else drawn_nodes)
+    producers = pipeline.choices((0, 1, 2), (6, 2, 1))[0]
+    readers = pipeline.choices((0, 1), (3, 1))[0]
+    if producers:
+        kinds.append("i")
     names = [chr(ord("a") + number) for number in range(count)]
     return SimulationOptions(
         seed,
@@ -69,4 +78,6 @@ def options_of(
         choice.choices((0, seed), (2, 1))[0] or seed * tight_limits,
         holders=holders if drawn_redeliver else 0,
         redeliver=drawn_redeliver,
+        producers=producers,
+        readers=readers,
     )

@@ -57,10 +57,14 @@ class SimulatedSession:
         delivery_mode: int = PERSISTENT,
         expiration: str = "",
         priority: int = 0,
+        headers: Table | None = None,
     ) -> None:
         """Publish to the default exchange."""
         properties = BasicProperties(
-            delivery_mode=delivery_mode, expiration=expiration or None, priority=priority or None
+            delivery_mode=delivery_mode,
+            expiration=expiration or None,
+            priority=priority or None,
+            headers=headers,
         )
         self._channel.publish("", key, encode_properties(properties), body)
         self._write()

@@ -40,6 +40,8 @@ from mirrormq.simulator.fault_injector import MIRRORED, POLICIES, FaultInjector
 from mirrormq.simulator.lease_client import LeaseClient
 from mirrormq.simulator.network import Network
 from mirrormq.simulator.operator import Operator
+from mirrormq.simulator.pipeline_checkers import PublishIdsAreKeptOnce, ReadsAreRepeatable
+from mirrormq.simulator.pipeline_clients import ProducerClient, RangeReader, numbered
 from mirrormq.simulator.probes import Probes
 from mirrormq.simulator.run_history import RunHistory
 from mirrormq.simulator.simulated_application import SimulatedApplication
@@ -97,6 +99,9 @@ class SimulationOptions(NamedTuple):
     tight_limits: int = 0
     """Number that selects the tight limits (`simulator.tight_limits`); 0: none."""
     holders: int = 0
+    producers: int = 0
+    """Producers with publish ids, for the queues of their own (`pipeline_clients.numbered`)."""
+    readers: int = 0
     redeliver: str = ""
     """`ha-redeliver`: empty for no such key, `lost`, or `changing` between the two."""
     schedule: tuple[fault_plan.Fault, ...] | None = None
@@ -151,6 +156,7 @@ class World:
             checkers.EverythingSettles(), self.minority, self.watch.one_master, self.watch.logs,
             self.watch.rings, self.watch.acks, checkers.OneIsActive(single, self.watch.damaged),
             checkers.TakesAreRepeatable(parting=parting), self.held, checkers.NothingIsStranded(),
+            PublishIdsAreKeptOnce(numbered, parting=parting), ReadsAreRepeatable(parting=parting),
         ]  # fmt: skip
         drawn = options.schedule
         if drawn is None:
@@ -250,18 +256,20 @@ class World:
 
     def _start_clients(self) -> None:
         options = self.options
-        for number in range(options.publishers):
-            self._start_client(SimulatedPublisher, f"p{number}", options.queues)
-        for number in range(options.consumers):
-            self._start_client(SimulatedConsumer, f"c{number}", options.queues)
-        for number in range(options.committers):
-            self._start_client(TransactionClient, f"t{number}", options.queues)
-        for number in range(options.getters):
-            self._start_client(GetClient, f"g{number}", options.queues)
-        for number in range(options.holders):
-            self._start_client(Holder, f"h{number}", options.queues)
-        for number in range(options.leasers):
-            self._start_client(LeaseClient, f"l{number}", options.queues)
+        shared = [queue for queue in options.queues if not numbered(queue)]
+        own = [queue for queue in options.queues if numbered(queue)]
+        for kind, letter, count, queues in (
+            (SimulatedPublisher, "p", options.publishers, shared),
+            (SimulatedConsumer, "c", options.consumers, shared),
+            (TransactionClient, "t", options.committers, shared),
+            (GetClient, "g", options.getters, shared),
+            (Holder, "h", options.holders, shared),
+            (LeaseClient, "l", options.leasers, shared),
+            (ProducerClient, "i", options.producers, own),
+            (RangeReader, "r", options.readers, options.queues),
+        ):
+            for number in range(count):
+                self._start_client(kind, f"{letter}{number}", queues)
 
     def _start_client(self, kind: type[SimulatedClient], name: str, queues: Sequence[str]) -> None:
         self.clients.append(kind(self, name, queues, random.Random(f"{self.options.seed} {name}")))
