@@ -137,8 +137,9 @@ def main() -> int:
     parser.add_argument("--broker", choices=["both", "mirrormq"], default="both")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    lines = [line for line in CLUSTER_LINES if fnmatch(line.key, options.only)]
-    cost_lines = [line for line in CLUSTER_COST_LINES if fnmatch(line.key, options.only)]
+    pattern = options.only
+    lines = [line for line in CLUSTER_LINES if fnmatch(line.key, pattern) or pattern in line.key]
+    cost_lines = [line for line in CLUSTER_COST_LINES if fnmatch(line.key, pattern) or pattern in line.key]
     if not lines and not cost_lines:
         parser.error(f"no line matches {options.only!r}; there are {', '.join(keys)}")
     version = RabbitMQ.version()
