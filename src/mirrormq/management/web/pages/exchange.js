@@ -41,8 +41,8 @@ export function Exchange({ vhost, name }) {
           [t("exchange.in"), sofar(data, "publish_in")], [t("exchange.out"), sofar(data, "publish_out")],
         ]} />
       <//>
-      <${Traffic} where=${where} columns="message_stats" charts=${exchangeCharts()} />
       ${rights.write && html`<${Panel} id="publish" title=${t("publish.title")}>${data.internal ? html`<p class="nothing">${t("exchange.isInternal")}</p>` : html`<${PublishForm} vhost=${vhost} exchange=${name} />`}<//>`}
+      <${Traffic} where=${where} columns="message_stats" charts=${exchangeCharts()} />
       <${Breakdown} parts=${[
         [t("breakdown.incoming"), t("channel.name"), data.incoming, ["publish"]],
         [t("breakdown.outgoing"), t("queue.name"), data.outgoing, ["publish"]],
