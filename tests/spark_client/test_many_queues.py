@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from mirrormq.spark.client import connection_pool
+from mirrormq.spark.client.node_selection import REQUEST_TIMEOUT_S, STAGGER_S
 from mirrormq.spark.client.spark_connection import SparkConnection
 from mirrormq.spark.data_source_options import source_options
 from mirrormq.spark.source.consume import ConsumeReader
@@ -27,6 +28,7 @@ class Traffic:
     def __init__(self) -> None:
         self.steps = ""
         self.opened = 0
+        self.timeouts: list[float] = []
 
     def round_trips(self) -> int:
         """Count the waits that follow a send, and begin anew."""
@@ -45,6 +47,7 @@ def traffic(monkeypatch: pytest.MonkeyPatch) -> Traffic:
 
     def waits(self: SparkConnection, timeout_s: float) -> bool:
         found.steps += WAITS
+        found.timeouts.append(timeout_s)
         return wait(self, timeout_s)
 
     def connects(self: SparkConnection, *arguments: object) -> None:
@@ -102,7 +105,10 @@ def test_a_batch_of_a_hundred_queues_takes_few_round_trips(
     second = reader.latestOffset(first, ALL)
     # Settlement of the first batch, extents, state of the leases, takes.
     assert traffic.round_trips() == 4
+    traffic.timeouts.clear()
     assert read(first, second) == list(range(1000, 1100))
+    # The node of an idle connection may be frozen: the task tries another one early, but only at first.
+    assert (traffic.timeouts[0], traffic.timeouts[-1]) == (STAGGER_S, REQUEST_TIMEOUT_S / 5)
     assert traffic.opened == opened  # the second task uses the connection of the first
 
     publish(2)

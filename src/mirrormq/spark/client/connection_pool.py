@@ -38,7 +38,11 @@ def pooled(addresses: tuple[AmqpUri, ...], timeouts: Timeouts) -> Iterator[Range
     if kept is not None and time.monotonic() - kept[1] > POOLED_S:
         kept[0].close()
         kept = None
-    range_client = RangeClient(Nodes(addresses, timeouts=timeouts)) if kept is None else kept[0]
+    if kept is None:
+        range_client = RangeClient(Nodes(addresses, timeouts=timeouts))
+    else:
+        range_client = kept[0]
+        range_client.resume()
     try:
         yield range_client
     except BaseException:

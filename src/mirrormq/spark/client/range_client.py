@@ -18,7 +18,7 @@ from mirrormq.client.client_events import Delivery, Returned
 from mirrormq.ranges.error_reasons import TRY_AGAIN
 from mirrormq.ranges.range_protocol import OK, REPLY_QUEUE, ROUTING_KEY
 from mirrormq.spark.client.client_errors import ConnectionLost, RequestRefused
-from mirrormq.spark.client.node_selection import PAUSE_S, Nodes, suspect
+from mirrormq.spark.client.node_selection import PAUSE_S, STAGGER_S, Nodes, suspect
 from mirrormq.spark.client.spark_connection import CHANNEL, SparkConnection
 from mirrormq.wire import methods
 from mirrormq.wire.content import build_frames, method_frame
@@ -66,6 +66,8 @@ class RangeClient:
         self._nodes = nodes
         self._connection: SparkConnection | None = None
         self._number = 0
+        self._idle_before = False
+        """Whether the connection was idle and has received nothing since: its node may be frozen."""
         self._open_numbers: set[int] = set()
         """Requests whose replies were not fetched."""
         self._arrived: dict[int, tuple[str | None, RangeAnswer]] = {}
@@ -83,6 +85,10 @@ class RangeClient:
     def has_outstanding(self) -> bool:
         """Whether replies were not fetched."""
         return bool(self._open_numbers)
+
+    def resume(self) -> None:
+        """Use an idle connection again. Another node is tried as early as during a handshake."""
+        self._idle_before = True
 
     def close(self) -> None:
         """Close the connection; the next request opens another one."""
@@ -195,7 +201,8 @@ class RangeClient:
         other: SparkConnection | None = None
         try:
             while request.number not in self._arrived:
-                quiet_s = timeouts.hedge_s if other is None else POLL_S
+                hedge_s = min(STAGGER_S, timeouts.hedge_s) if self._idle_before else timeouts.hedge_s
+                quiet_s = hedge_s if other is None else POLL_S
                 if connection.receives_within(quiet_s):
                     self._receive(connection)
                     continue
@@ -229,6 +236,7 @@ class RangeClient:
 
     def _receive(self, connection: SparkConnection) -> None:
         """Process input of a node; keep the replies to open requests."""
+        self._idle_before = False
         for event in connection.events():
             if isinstance(event, Returned):
                 where = connection.address.where
