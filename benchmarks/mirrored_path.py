@@ -65,7 +65,10 @@ class MirroredPath(Path):
             self._lanes[name, peer].put(_encode(message), urgent=False, packed=True)
 
         def write(
-            command: commands.Command, done: Callable[[], None] | None = None, sync: bool = True
+            command: commands.Command,
+            done: Callable[[], None] | None = None,
+            sync: bool = True,
+            grouped: bool = False,
         ) -> None:
             self._commands.append((broker, command, done))
 

@@ -104,3 +104,10 @@ def test_the_floor_server_does_the_work_of_lone_messages() -> None:
         assert cost.messages > 20
     finally:
         floor.stop()
+
+
+def test_the_mirrored_path_is_measured_in_process() -> None:
+    command = [sys.executable, "-m", "benchmarks.core_path", "--scale", "0.01", "mu", "mt"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["mu", "mt"]
