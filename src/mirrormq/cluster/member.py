@@ -173,6 +173,19 @@ class Member:
         """Nodes that ran by this node's last knowledge, and that it waits for before it begins."""
         return [] if self._introduced else self._running_before
 
+    def state_at_the_end(self) -> MetadataState:
+        """Return the state by the end of the log, with queues that are deleted there. A crash makes a node
+        forget how much is committed, so queues whose messages it confirmed may not be applied."""
+        log, now = self.consensus.state.log, self.metadata.state
+        state = MetadataState.from_snapshot(now.snapshot())
+        for entry in log.between(log.applied, log.last):
+            if isinstance(entry.payload, Command):
+                state.apply(read_entry(entry.payload.data)[1])
+        for queue in now.queues.values():
+            if queue.queue_id not in state.queue_keys:
+                state.store(queue)
+        return state
+
     def _running_at_the_end(self) -> list[str]:
         """Return the other nodes that ran by the end of the log. A crash makes a node forget how much of it
         is committed."""

@@ -130,7 +130,7 @@ class ApplicationSupervisor:
             await asyncio.wait({self._starting})
         controller = node.cluster_node.controller
         at_ms = int(time.time() * 1000)
-        loss = OrphanLoss(node.metadata.state, winner, controller.companions, at_ms)
+        loss = OrphanLoss(node.cluster_node.member.state_at_the_end(), winner, controller.companions, at_ms)
         application = self.application
         if application is None:
             orphan_count, damaged_count = self._set_aside_on_disk(loss)

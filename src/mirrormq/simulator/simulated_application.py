@@ -108,7 +108,7 @@ class SimulatedApplication:
         """Set aside what only this node's losing side has, and stop."""
         node = self._node
         loss = OrphanLoss(
-            node.member.metadata.state, winner, node.controller.companions, node.world.timeline.now_ms
+            node.member.state_at_the_end(), winner, node.controller.companions, node.world.timeline.now_ms
         )
         if self._journal is None:
             self._open_journal()
