@@ -15,7 +15,8 @@ from typing import Any
 from mirrormq import limits
 from mirrormq.metadata import commands, records
 from mirrormq.peers import peer_limits as link_limits
-from mirrormq.ranges import range_protocol
+from mirrormq.queues.publish_ids import PREFIX
+from mirrormq.ranges import backup_protocol, range_protocol
 from mirrormq.remote import remote_limits as remote_limits
 from mirrormq.replication import lag
 from mirrormq.runtime import amqp_socket
@@ -191,10 +192,22 @@ async def lease(world: World) -> None:
         await client.until(methods.BASIC_DELIVER)
 
 
-def _handle_range_request(client: Client, question: dict[str, Any]) -> None:
+async def restored_publish_ids(world: World) -> None:
+    """A restore appends a message for a publish id, then removes it when the disk has it."""
+    client = await world.connect()
+    await _declare(client, "q", durable=True)
+    client.send(methods.encode_basic_consume(range_protocol.REPLY_QUEUE, "r", no_ack=True))
+    await client.until(methods.BASIC_CONSUME_OK)
+    restore = {"ask": "restore", "part": "producers", "vhost": "/", "queue": "q"}
+    with takes(world):
+        _handle_range_request(client, restore, backup_protocol.encode({f"{PREFIX}p:": 7}))
+        await client.until(methods.BASIC_DELIVER)
+
+
+def _handle_range_request(client: Client, question: dict[str, Any], body: bytes = b"") -> None:
     client.publish(
         range_protocol.ROUTING_KEY, 1, headers=table_of(question), reply_to=range_protocol.REPLY_QUEUE,
-        correlation_id="1",
+        correlation_id="1", body=body,
     )  # fmt: skip
 
 

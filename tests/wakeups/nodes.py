@@ -61,10 +61,12 @@ class Client:
     def send(self, *payloads: bytes, channel: int = 1) -> None:
         self.raw(b"".join([method_frame(channel, payload) for payload in payloads]))
 
-    def publish(self, key: str, count: int, size: int = 1, *, exchange: str = "", **properties: Any) -> None:
+    def publish(
+        self, key: str, count: int, size: int = 1, *, exchange: str = "", body: bytes = b"", **properties: Any
+    ) -> None:
         method = method_frame(1, methods.encode_basic_publish(exchange, key))
         header = encode_properties(BasicProperties(**properties))
-        self.raw((method + build_frames(1, header, b"x" * size, FRAME_MAX)) * count)
+        self.raw((method + build_frames(1, header, body or b"x" * size, FRAME_MAX)) * count)
 
     async def until(self, method_id: int, count: int = 1) -> None:
         """Read until so many more methods of a kind have come than had before the last call."""

@@ -40,6 +40,7 @@ BUDGETS = {
 
 PLACES: dict[tuple[str, str], tuple[exchanges.Exchange, ...]] = {
     ("leases/lease_manager.py", "when_safe"): (exchanges.lease,),
+    ("leases/queue_backups.py", "when_safe"): (exchanges.restored_publish_ids,),
     ("metadata/store.py", "postpone"): (exchanges.declarations,),
     ("broker/dead_letters.py", "when_room"): (exchanges.remote_dead_letters,),
     ("broker/vhost.py", "awaits_flush"): (exchanges.persistent_publishes,),

@@ -214,7 +214,9 @@ class Broker:
         self.remote.send_late()
         for _ in range(len(self._reporting)):
             self._reporting.popleft().report()
-        return bool(self._awake) or self.replica_manager.pending
+        # A `flushed` may write and wait for the disk again: no later event would end that wait.
+        waits = commit and bool(self._awaiting_flush)
+        return bool(self._awake) or waits or self.replica_manager.pending
 
     def has_output(self, connection: Connection) -> None:
         """Write this connection's output at the end of the turn."""

@@ -21,7 +21,7 @@ from mirrormq.config.settings import CLUSTER_PORT, Address, PeerDiscovery, Setti
 
 REQUEST_TIMEOUT_S = 10.0
 """Time limit of a request to the API: RabbitMQ's."""
-REPLY_BYTES_MAX = 16 * 1024 * 1024
+ENDPOINTS_BYTES_MAX = 16 * 1024 * 1024
 """Largest Endpoints object: Kubernetes limits one to 1,000 addresses, some hundred kilobytes."""
 
 
@@ -79,7 +79,7 @@ def _fetched(request: urllib.request.Request, context: ssl.SSLContext | None) ->
     opener = urllib.request.build_opener(*handlers)
     try:
         with opener.open(request, timeout=REQUEST_TIMEOUT_S) as reply:
-            return json.loads(reply.read(REPLY_BYTES_MAX))
+            return json.loads(reply.read(ENDPOINTS_BYTES_MAX))
     except urllib.error.HTTPError as error:
         hint = {
             401: "; the token is not valid",
