@@ -23,7 +23,8 @@ _MODULES_BY_PACKAGE = {
     "connections": "outbox connection direct_connection",
     "channels": "channel publishing routes confirm_ledger consumer acknowledgements unacked assembly",
     "queues": "message envelope queue publish_intake confirm_tracker consumer_turns expiry redelivery "
-    "dead_lettering deduplication pages leased_pages paged_queue queue_host memory_budget queue_settings",
+    "dead_lettering deduplication pages leased_pages paged_queue queue_host memory_budget queue_settings "
+    "turn_work",
     "storage": "journal_records journal_writer queue_store position_table segments",
     "broker": "traffic_counters per_object_counters",
     "sequences": "spans",

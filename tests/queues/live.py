@@ -12,6 +12,7 @@ from mirrormq.queues.message import Message
 from mirrormq.queues.queue import Queue
 from mirrormq.queues.queue_host import OnDeadLettered
 from mirrormq.queues.queue_settings import QueueSettings
+from mirrormq.queues.turn_work import TurnWork
 from mirrormq.ranges.range_request import Answered, RangeRequest, Refused
 from tests.queues.support import body, make_disk, make_message, open_journal
 
@@ -77,8 +78,7 @@ class LiveQueue:
         self.clock = Clock(now_ms)
         self.budget = MemoryBudget(1 << 30)
         self.journal = open_journal(make_disk())
-        self.awake: list[Queue] = []
-        self.awaiting: list[Queue] = []
+        self.work = TurnWork()
         self.dead: list[tuple[bytes, str]] = []
         self.unused_count = 0
         self.published = 0
@@ -87,14 +87,6 @@ class LiveQueue:
         self.queue = Queue("/", "q", chosen, backing_queue, self)
 
     # -- QueueHost ------------------------------------------------------------------------------
-
-    def wake(self, queue: Queue) -> None:
-        if not queue.awake:
-            queue.awake = True
-            self.awake.append(queue)
-
-    def awaits_flush(self, queue: Queue) -> None:
-        self.awaiting.append(queue)
 
     def dead_letter(
         self, queue: Queue, messages: Sequence[Message], reason: str, on_dead_lettered: OnDeadLettered
@@ -157,19 +149,18 @@ class LiveQueue:
 
     def turn(self) -> None:
         """Do the broker's work at the end of a turn, until there is nothing left to do."""
-        while self.awake:
-            queue = self.awake.pop()
+        while self.work.awake:
+            queue = self.work.awake.pop()
             queue.awake = False
             if not queue.deleted and queue.pump():
-                self.wake(queue)
+                self.work.wake(queue)
         self.flush()
 
     def flush(self) -> None:
         """Perform the group commit."""
         self.journal.flush(sync=True)
-        waiting, self.awaiting = self.awaiting, []
-        for queue in waiting:
-            queue.flushed()
+        for _ in range(len(self.work.awaiting_flush)):
+            self.work.awaiting_flush.popleft().flushed()
 
     def advance(self, milliseconds: int) -> None:
         """Advance the clock."""

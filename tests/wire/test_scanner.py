@@ -102,6 +102,10 @@ class Recorder:
         assert header_bytes == sum(int.from_bytes(content[3:7], "big") for content in contents)
         self.publishes(channel, publishes[0], b"", contents)
 
+    def publishes_one(self, channel: int, publish: bytes, content: bytes, header_bytes: int) -> None:
+        assert header_bytes == int.from_bytes(content[3:7], "big")
+        self.publishes(channel, publish, b"", [content])
+
 
 def scanner(sink: Recorder, max_run: int = 2048) -> Scanner:
     made = Scanner(sink, 131072, max_run)

@@ -8,7 +8,6 @@ calls `turn` once per pass of its event loop and writes to the sockets afterward
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -43,6 +42,7 @@ from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import Envelope, Message
 from mirrormq.queues.queue import Queue
 from mirrormq.queues.queue_interface import Pumped
+from mirrormq.queues.turn_work import TurnWork
 from mirrormq.remote.remote_endpoint import RemoteEndpoint
 from mirrormq.remote.remote_messages import RemoteMessage
 from mirrormq.replication.ring_messages import RingBatch
@@ -50,7 +50,6 @@ from mirrormq.storage.journal import Journal
 
 if TYPE_CHECKING:
     from mirrormq.auth.client_peer import Peer
-    from mirrormq.channels.channel import Channel
     from mirrormq.channels.unacked import Delivery
     from mirrormq.connections.connection import Connection
 
@@ -85,6 +84,7 @@ class Broker:
     """All live objects of one node."""
 
     rescues: Rescues
+    work: TurnWork
 
     def __init__(
         self,
@@ -126,9 +126,8 @@ class Broker:
         """Connections with output; the runtime takes them."""
         self.turns = self.pumped = 0
         """Number of turns, and number of queues pumped in them."""
-        self._awake: deque[Pumped] = deque()
-        self._awaiting_flush: deque[Queue] = deque()
-        self._reporting: deque[Channel] = deque()
+        self.work = TurnWork()
+        """Work that the turn has collected."""
         self.vhosts: dict[str, Vhost] = {}
         for record in metadata.state.vhosts.values():
             self.vhosts[record.name] = Vhost(self, record)
@@ -157,17 +156,7 @@ class Broker:
 
     def wake(self, queue: Pumped) -> None:
         """Pump this queue at the end of the turn."""
-        if not queue.awake:
-            queue.awake = True
-            self._awake.append(queue)
-
-    def awaits_flush(self, queue: Queue) -> None:
-        """Call `queue.flushed` when the journal is on disk."""
-        self._awaiting_flush.append(queue)
-
-    def report_later(self, channel: Channel) -> None:
-        """Call `channel.report` at the end of the turn, which sends the channel's confirms."""
-        self._reporting.append(channel)
+        self.work.wake(queue)
 
     def turn(self, commit: bool = True) -> bool:
         """Do the work that the turn has collected; return True if another turn must follow at once."""
@@ -180,13 +169,13 @@ class Broker:
         Each list is emptied item by item: an exception in one queue leaves the other queues to the next call.
         """
         self.turns += 1
-        awake = self._awake
+        awake = self.work.awake
         self.pumped += len(awake)
         for _ in range(len(awake)):
             queue = awake.popleft()
             queue.awake = False
             if not queue.deleted and queue.pump():
-                self.wake(queue)
+                self.work.wake(queue)
         if self.copy_reports.pending:
             self.copy_reports.flush()
         spoke = self.replica_manager.flush_operations()
@@ -201,26 +190,23 @@ class Broker:
         kill.
         """
         journal, writer = self.journal, self.journal.writer
+        awaiting_flush, reporting = self.work.awaiting_flush, self.work.reporting
         if journal.damage.unseen:
             self.repairs.look()
         if commit:
             if journal.touched or writer.needs_sync or writer.buffered:
                 journal.flush(sync=writer.needs_sync)
             self.replica_manager.commit()
-            for _ in range(len(self._awaiting_flush)):
-                self._awaiting_flush.popleft().flushed()
+            for _ in range(len(awaiting_flush)):
+                awaiting_flush.popleft().flushed()
         elif journal.touched:
             journal.flush(sync=False)
         self.remote.send_late()
-        for _ in range(len(self._reporting)):
-            self._reporting.popleft().report()
+        for _ in range(len(reporting)):
+            reporting.popleft().report()
         # A `flushed` may write and wait for the disk again: no later event would end that wait.
-        waits = commit and bool(self._awaiting_flush)
-        return bool(self._awake) or waits or self.replica_manager.pending
-
-    def has_output(self, connection: Connection) -> None:
-        """Write this connection's output at the end of the turn."""
-        self.writing[connection] = None
+        waits = commit and bool(awaiting_flush)
+        return bool(self.work.awake) or waits or self.replica_manager.pending
 
     # -- connections ----------------------------------------------------------------------------
 

@@ -71,7 +71,7 @@ def make_queue_of(vhost: Vhost, record: records.Queue, backing: BackingQueue) ->
     """Create a live queue around an existing backing queue."""
     settings = queue_settings(vhost.broker.policies, record)
     queue = Queue(vhost.name, record.name, settings, backing, vhost)
-    vhost.wake(queue)  # messages must expire before the first client uses the queue
+    vhost.work.wake(queue)  # messages must expire before the first client uses the queue
     return queue
 
 

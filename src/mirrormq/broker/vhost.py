@@ -23,7 +23,8 @@ from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.message import Envelope, Message
 from mirrormq.queues.queue import Queue
 from mirrormq.queues.queue_host import OnDeadLettered
-from mirrormq.queues.queue_interface import Pumped, QueueInterface
+from mirrormq.queues.queue_interface import QueueInterface
+from mirrormq.queues.turn_work import TurnWork
 from mirrormq.ranges.range_request import Answered, RangeRequest, Refused
 from mirrormq.remote.down_queue import DownQueue
 from mirrormq.wire.content import build_frames
@@ -48,6 +49,7 @@ class Vhost:
         self.name = record.name
         self.tracing = record.tracing
         self.clock = broker.clock
+        self.work: TurnWork = broker.work
         self.queues: dict[str, QueueInterface] = {}
         self.past = ChannelCounters()
         """Sum of the counters of closed channels."""
@@ -202,14 +204,6 @@ class Vhost:
                 publish_own(queue, [Message(envelope, frames)])
 
     # -- QueueHost of its queues ----------------------------------------------------------------
-
-    def wake(self, queue: Pumped) -> None:
-        """Pump the queue at the end of the turn."""
-        self.broker.wake(queue)
-
-    def awaits_flush(self, queue: Queue) -> None:
-        """Call `queue.flushed` when its messages are on disk."""
-        self.broker.awaits_flush(queue)
 
     def dead_letter(
         self, queue: Queue, messages: Sequence[Message], reason: str, on_dead_lettered: OnDeadLettered

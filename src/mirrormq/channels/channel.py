@@ -37,6 +37,7 @@ from mirrormq.queues.message import Envelope, Message
 from mirrormq.queues.queue_interface import QueueInterface, Refused
 from mirrormq.wire import methods
 from mirrormq.wire.content import rechannel, reframe
+from mirrormq.wire.frames import METHOD
 from mirrormq.wire.methods import decode_method
 
 if TYPE_CHECKING:
@@ -102,38 +103,21 @@ class Channel:
         """Handle a frame that is not part of a simple publish."""
         self._assembly.frame(kind, payload)
 
-    def publishes(self, publish: bytes, properties: bytes, contents: list[bytes]) -> None:
-        """Publish a run of complete messages that share payload and properties."""
+    def accepts(self, payload: bytes) -> bool:
+        """Return whether the channel handles methods. Raise an error if the content of a publish must come
+        first."""
         if self._assembly.expecting_content:
-            self._assembly.frame(1, publish)
+            self._assembly.frame(METHOD, payload)
+        return not self.closing
+
+    def publishes(self, publish: bytes, properties: bytes, contents: list[bytes]) -> None:
+        """Publish messages that were assembled from frames, or come from the broker itself."""
         if self.closing:
             return
         try:
             self.publishing.publish(publish, properties, contents)
         except AmqpError as error:
             raise error.at(methods.BASIC_PUBLISH) from None
-
-    def publishes_mixed(self, publishes: list[bytes], contents: list[bytes]) -> None:
-        """Publish complete messages, each with its own payload."""
-        if self._assembly.expecting_content:
-            self._assembly.frame(1, publishes[0])
-        if self.closing:
-            return
-        try:
-            self.publishing.publish_each(publishes, contents)
-        except AmqpError as error:
-            raise error.at(methods.BASIC_PUBLISH) from None
-
-    def acknowledges(self, tags: list[int]) -> None:
-        """Acknowledge deliveries one by one."""
-        if self._assembly.expecting_content:
-            self._assembly.frame(1, b"")
-        if self.closing:
-            return
-        try:
-            acknowledgements.acknowledge_each(self, tags)
-        except AmqpError as error:
-            raise error.at(methods.BASIC_ACK) from None
 
     def method(self, method_id: int, payload: bytes) -> None:
         """Handle a method without content."""
@@ -202,7 +186,7 @@ class Channel:
         """Schedule `report` for the end of this turn."""
         if not self._reporting:
             self._reporting = True
-            self.broker.report_later(self)
+            self.broker.work.report_later(self)
 
     def report(self) -> None:
         """Send the pending confirms to the publisher."""

@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mirrormq.sequences.spans import Interval, intervals_of, joined_intervals
-from mirrormq.wire.methods import encode_basic_ack, encode_basic_nack
+from mirrormq.wire.methods import encode_basic_nack
+from mirrormq.wire.runs import BASIC_ACK
+
+
+def _basic_ack(number: int, multiple: bool) -> bytes:
+    return BASIC_ACK + number.to_bytes(8, "big") + (b"\x01" if multiple else b"\x00")
 
 
 class ConfirmLedger:
@@ -81,11 +86,11 @@ class ConfirmLedger:
             # use it.
             if first == self.oldest_open:
                 self.oldest_open = self._past_reported(last + 1) if self._reported else last + 1
-                send(encode_basic_ack(last, last > first))
+                send(_basic_ack(last, last > first))
             else:
                 for number in range(first, last + 1):
                     self._reported.add(number)
-                    send(encode_basic_ack(number, False))
+                    send(_basic_ack(number, False))
         return finished
 
     def _report_refused(self, finished: list[Interval], send: Callable[[bytes], None]) -> None:

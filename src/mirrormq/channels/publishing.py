@@ -104,9 +104,6 @@ class Publishing:
                 self.publish(publish, properties_of(content), [content])
             return
         routes = self._valid_routes()
-        if len(contents) == 1:
-            self._publish_lone(routes, publishes[0], contents[0])
-            return
         batch: list[Message] = []
         destination, persistent, producer_ids = None, False, False
         try:
@@ -134,16 +131,17 @@ class Publishing:
         finally:
             self._append_batch(destination, batch)
 
-    def _publish_lone(self, routes: dict[bytes, Route], publish: bytes, content: bytes) -> None:
-        """Publish the only message of a read."""
-        route = routes.get(publish) or self._find_route(publish)
-        if route.destination is not None:
-            traits = plain_traits(content)
-            if traits >= 0:
-                body_size: int = _BODY_SIZE(content, _BODY_SIZE_AT)[0]
-                message = Message(route.envelope(traits), content, NEVER, body_size)
-                self._append_messages(route.destination, [message], producer_ids=False)
-                return
+    def publish_one(self, publish: bytes, content: bytes) -> None:
+        """Publish one message."""
+        if self.transaction is None and not self.channel.vhost.tracing:
+            route = self._valid_routes().get(publish) or self._find_route(publish)
+            if route.destination is not None:
+                traits = plain_traits(content)
+                if traits >= 0:
+                    body_size: int = _BODY_SIZE(content, _BODY_SIZE_AT)[0]
+                    message = Message(route.envelope(traits), content, NEVER, body_size)
+                    self._append_messages(route.destination, [message], producer_ids=False)
+                    return
         self.publish(publish, properties_of(content), [content])
 
     def _append_batch(self, destination: Destination | None, batch: list[Message]) -> None:
@@ -169,7 +167,10 @@ class Publishing:
             first, publisher = self.confirms.take_numbers(len(messages), len(queues)), self.channel
         self.count(destination.exchange, len(messages), queues, first)
         if len(queues) == 1:
-            self.append(queues[0], messages, publisher, first)
+            queue = queues[0]
+            queue.publish(messages, publisher, first)
+            if queue.congested:
+                self._yield_to(queue, messages)
         else:
             self._append_to_all(queues, messages, publisher, first)
         if producer_ids and self.confirms is not None:
@@ -302,8 +303,11 @@ class Publishing:
         """Append messages to a queue; the connection yields if the queue is congested."""
         queue.publish(messages, publisher, first)
         if queue.congested:
-            size_bytes = sum([message.body_size for message in messages])
-            self.channel.connection.congested_by(queue, len(messages), size_bytes)
+            self._yield_to(queue, messages)
+
+    def _yield_to(self, queue: QueueInterface, messages: list[Message]) -> None:
+        size_bytes = sum([message.body_size for message in messages])
+        self.channel.connection.congested_by(queue, len(messages), size_bytes)
 
     def _return(self, envelope: Envelope, contents: list[bytes]) -> None:
         method = encode_basic_return(NO_ROUTE, "NO_ROUTE", envelope.exchange, envelope.routing_key)

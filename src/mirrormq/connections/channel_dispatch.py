@@ -16,6 +16,7 @@ from mirrormq.connections.states import ConnectionState
 from mirrormq.errors import AmqpError, ChannelError, ChannelErrorHard, NotAllowed
 from mirrormq.wire import methods
 from mirrormq.wire.frames import METHOD
+from mirrormq.wire.runs import ACK_SIZE
 
 if TYPE_CHECKING:
     from mirrormq.connections.connection import Connection
@@ -40,6 +41,31 @@ def frame(connection: Connection, kind: int, number: int, payload: bytes) -> Non
             channel.frame(kind, payload)
         except ChannelError as error:
             connection.close_channel(channel, error)
+
+
+def postpone_run(
+    connection: Connection, channel: Channel, publish: bytes, properties: bytes, contents: list[bytes]
+) -> None:
+    """Postpone publishes that differ in their bodies alone."""
+    channel.waiting.postpone(
+        sum(map(len, contents)),
+        lambda: connection.publishes(channel.number, publish, properties, contents),
+    )
+
+
+def postpone_publishes(
+    connection: Connection, channel: Channel, publishes: list[bytes], contents: list[bytes], header_bytes: int
+) -> None:
+    """Postpone publishes with their own payloads."""
+    channel.waiting.postpone(
+        sum(map(len, contents)),
+        lambda: connection.publishes_mixed(channel.number, publishes, contents, header_bytes),
+    )
+
+
+def postpone_acknowledgements(connection: Connection, channel: Channel, tags: list[int]) -> None:
+    """Postpone a run of acknowledgements."""
+    channel.waiting.postpone(len(tags) * ACK_SIZE, lambda: connection.acknowledges(channel.number, tags))
 
 
 def unopened(kind: int, payload: bytes) -> AmqpError:

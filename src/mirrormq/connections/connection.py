@@ -12,12 +12,12 @@ stay in the scanner then, and the runtime stops reading. A wait of a single chan
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from mirrormq import limits
 from mirrormq.auth.client_peer import Peer
 from mirrormq.broker.broker import Broker
 from mirrormq.broker.vhost import Vhost
+from mirrormq.channels import acknowledgements
 from mirrormq.channels.channel import Channel
 from mirrormq.connections import channel_dispatch, handshake
 from mirrormq.connections.outbox import Outbox
@@ -31,7 +31,6 @@ from mirrormq.wire import methods
 from mirrormq.wire.fields import Table
 from mirrormq.wire.frame_errors import cut_reply_text, unreadable_frame
 from mirrormq.wire.frames import BODY, HEADER, HEARTBEAT, METHOD
-from mirrormq.wire.runs import ACK_SIZE
 from mirrormq.wire.scanner import Scanner
 
 CLOSE_TIMEOUT_MS = 30_000
@@ -47,7 +46,7 @@ class Connection(Outbox):
     """Server side of one AMQP connection."""
 
     def __init__(self, broker: Broker, peer: Peer, *, has_handshake: bool = True) -> None:
-        super().__init__(broker.clock, partial(broker.has_output, self), self._make_room)
+        super().__init__(broker.clock, broker.writing)
         self.broker = broker
         self.peer = peer
         self.name = str(peer)
@@ -173,34 +172,40 @@ class Connection(Outbox):
                 return
             data = handshake.protocol_header(self, self._header)
             self._header = b""
-        self._begin_turn()
-        self._feed(data)
+        # Once per turn: a socket may deliver bytes several times in one turn.
+        if self._turn != self.broker.turns:
+            self._begin_turn()
+        try:
+            self._scanner.feed(data)
+        except AmqpError as error:
+            self._scan_on(error)
 
-    def _feed(self, data: bytes | memoryview) -> None:
-        """Feed the scanner. Scanning continues after a bad frame, because the client's close-ok may
-        follow."""
+    def _scan_on(self, error: AmqpError) -> None:
+        """Close the connection for a bad frame, and scan on: the client's close-ok may follow."""
+        self.fail(error)
         while not self.finished:
             try:
-                self._scanner.feed(data)
-            except AmqpError as error:
-                self.fail(error)
-                data = b""
+                self._scanner.feed(b"")
+            except AmqpError as another:
+                self.fail(another)
             else:
                 return
 
     def resume(self) -> bool:
         """Handle frames that had to wait; return False if they still have to."""
-        self._begin_turn()
+        if self._turn != self.broker.turns:
+            self._begin_turn()
         if self.held:
             return False
-        self._feed(b"")
+        try:
+            self._scanner.feed(b"")
+        except AmqpError as error:
+            self._scan_on(error)
         return True
 
     def _begin_turn(self) -> None:
-        """Reset the effort once per turn: a socket may deliver bytes several times in one turn."""
-        if self._turn != self.broker.turns:
-            self._turn = self.broker.turns
-            self.effort = limits.TURN_EFFORT
+        self._turn = self.broker.turns
+        self.effort = limits.TURN_EFFORT
 
     def frame(self, kind: int, channel: int, payload: bytes) -> None:
         """Handle a frame from the scanner."""
@@ -219,64 +224,82 @@ class Connection(Outbox):
         else:
             channel_dispatch.frame(self, kind, channel, payload)
 
-    def publishes(self, channel: int, publish: bytes, properties: bytes, contents: list[bytes]) -> None:
-        """Publish a run of messages that differ in their bodies alone."""
-        self.effort -= 1 + len(properties) // limits.HEADER_BYTES_PER_EFFORT
-        publishing = self._publishing_channel(channel, publish)
-        if publishing is None:
-            return
-        if publishing.waiting.count:
-            size_bytes = sum(map(len, contents))
-            publishing.waiting.postpone(
-                size_bytes, lambda: self.publishes(channel, publish, properties, contents)
-            )
-            return
-        try:
-            publishing.publishes(publish, properties, contents)
-        except ChannelError as error:
-            self.close_channel(publishing, error)
-
-    def publishes_mixed(
-        self, channel: int, publishes: list[bytes], contents: list[bytes], header_bytes: int
-    ) -> None:
-        """Publish messages, each with its own payload and properties."""
-        self.effort -= len(contents) + header_bytes // limits.HEADER_BYTES_PER_EFFORT
-        publishing = self._publishing_channel(channel, publishes[0])
-        if publishing is None:
-            return
-        if publishing.waiting.count:
-            size_bytes = sum(map(len, contents))
-            publishing.waiting.postpone(
-                size_bytes, lambda: self.publishes_mixed(channel, publishes, contents, header_bytes)
-            )
-            return
-        try:
-            publishing.publishes_mixed(publishes, contents)
-        except ChannelError as error:
-            self.close_channel(publishing, error)
-
-    def _publishing_channel(self, number: int, publish: bytes) -> Channel | None:
-        """Return the channel of a publish; None if the connection is closing and publishes are dropped."""
+    def publishes_one(self, number: int, publish: bytes, content: bytes, header_bytes: int) -> None:
+        """Publish one message, the last of a read."""
+        self.effort -= 1 + header_bytes // limits.HEADER_BYTES_PER_EFFORT
         channel = self.channels.get(number)
         if channel is None:
             raise channel_dispatch.unopened(METHOD, publish)
-        return channel if self.state is ConnectionState.OPEN else None
+        if self.state is not ConnectionState.OPEN:
+            return
+        if channel.waiting.count:
+            channel_dispatch.postpone_publishes(self, channel, [publish], [content], header_bytes)
+            return
+        try:
+            if channel.accepts(publish):
+                channel.publishing.publish_one(publish, content)
+        except AmqpError as error:
+            self._method_failed(channel, error, methods.BASIC_PUBLISH)
 
-    def acknowledges(self, channel: int, tags: list[int]) -> None:
+    def publishes(self, number: int, publish: bytes, properties: bytes, contents: list[bytes]) -> None:
+        """Publish a run of messages that differ in their bodies alone."""
+        self.effort -= 1 + len(properties) // limits.HEADER_BYTES_PER_EFFORT
+        channel = self.channels.get(number)
+        if channel is None:
+            raise channel_dispatch.unopened(METHOD, publish)
+        if self.state is not ConnectionState.OPEN:
+            return
+        if channel.waiting.count:
+            channel_dispatch.postpone_run(self, channel, publish, properties, contents)
+            return
+        try:
+            if channel.accepts(publish):
+                channel.publishing.publish(publish, properties, contents)
+        except AmqpError as error:
+            self._method_failed(channel, error, methods.BASIC_PUBLISH)
+
+    def publishes_mixed(
+        self, number: int, publishes: list[bytes], contents: list[bytes], header_bytes: int
+    ) -> None:
+        """Publish messages, each with its own payload and properties."""
+        self.effort -= len(contents) + header_bytes // limits.HEADER_BYTES_PER_EFFORT
+        channel = self.channels.get(number)
+        if channel is None:
+            raise channel_dispatch.unopened(METHOD, publishes[0])
+        if self.state is not ConnectionState.OPEN:
+            return
+        if channel.waiting.count:
+            channel_dispatch.postpone_publishes(self, channel, publishes, contents, header_bytes)
+            return
+        try:
+            if channel.accepts(publishes[0]):
+                channel.publishing.publish_each(publishes, contents)
+        except AmqpError as error:
+            self._method_failed(channel, error, methods.BASIC_PUBLISH)
+
+    def acknowledges(self, number: int, tags: list[int]) -> None:
         """Handle a run of acknowledgements."""
         self.effort -= 1
-        acknowledging = self.channels.get(channel)
-        if acknowledging is None:
+        channel = self.channels.get(number)
+        if channel is None:
             raise ChannelErrorHard("expected 'channel.open'").at(methods.BASIC_ACK)
         if self.state is not ConnectionState.OPEN:
             return
-        if acknowledging.waiting.count:
-            acknowledging.waiting.postpone(len(tags) * ACK_SIZE, lambda: self.acknowledges(channel, tags))
+        if channel.waiting.count:
+            channel_dispatch.postpone_acknowledgements(self, channel, tags)
             return
         try:
-            acknowledging.acknowledges(tags)
-        except ChannelError as error:
-            self.close_channel(acknowledging, error)
+            if channel.accepts(b""):
+                acknowledgements.acknowledge_each(channel, tags)
+        except AmqpError as error:
+            self._method_failed(channel, error, methods.BASIC_ACK)
+
+    def _method_failed(self, channel: Channel, error: AmqpError, method_id: int) -> None:
+        """Close the channel for a soft error of a method; a hard error closes the connection."""
+        error.at(method_id)
+        if not isinstance(error, ChannelError):
+            raise error
+        self.close_channel(channel, error)
 
     def may_publish(self) -> bool:
         """Return whether the client may publish. The first publish under an alarm blocks its
@@ -432,7 +455,7 @@ class Connection(Outbox):
         """Stop reading; the runtime closes the socket when the output is written."""
         if not self.finished:
             self.finished = True
-            self.broker.has_output(self)
+            self.broker.writing[self] = None
 
     def lost(self) -> None:
         """Handle the loss of the socket."""

@@ -12,7 +12,7 @@ requests, client and node would wait for each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 from mirrormq import limits
 from mirrormq.broker.traffic_counters import Traffic
@@ -22,12 +22,10 @@ from mirrormq.clock import Clock
 class Outbox:
     """Output buffer of one client."""
 
-    def __init__(self, clock: Clock, has_output: Callable[[], None], has_room: Callable[[], None]) -> None:
+    def __init__(self, clock: Clock, writing: dict[Any, None]) -> None:
         self._clock = clock
-        self._has_output = has_output
-        """Called when output appears: schedules `take_output` at the end of the turn."""
-        self._has_room = has_room
-        """Called when postponed deliveries may continue."""
+        self._writing = writing
+        """Outboxes with output: the runtime calls `take_output` at the end of the turn."""
         self.writable = True
         """False while pending output is at its limit; the consumer gets no deliveries then."""
         self.reply_bytes = 0
@@ -41,7 +39,7 @@ class Outbox:
     def output(self) -> list[bytes]:
         """Return the list for raw output bytes. The caller must append to it."""
         if not self._output:
-            self._has_output()
+            self._writing[self] = None
         return self._output
 
     def send(self, channel: int, payload: bytes) -> None:
@@ -77,4 +75,7 @@ class Outbox:
         self.reply_bytes = 0
         if not self.writable:
             self.writable = True
-            self._has_room()
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Continue postponed deliveries."""

@@ -22,36 +22,23 @@ class PagedQueue(LeasablePages):
 
     def publish(self, messages: Sequence[Message]) -> None:
         """Assign sequences to the messages and append them."""
-        if len(messages) == 1:
-            self._publish_one(messages[0])
-            return
         sequence = self.next_sequence
         for message in messages:
             message.sequence = sequence
             sequence += 1
         self.next_sequence = sequence
-        self.accept(messages)
-
-    def _publish_one(self, message: Message) -> None:
-        message.sequence = self.next_sequence
+        message = messages[0]
         envelope = message.envelope
-        if (
-            self._paged_count
-            or not self._durable
-            or not envelope.persistent
-            or envelope.producer_ids is not None
-        ):
-            self.next_sequence += 1
-            self.accept([message])
+        if len(messages) > 1 or not (self._durable and envelope.persistent and envelope.plain):
+            self.accept(messages)
             return
-        self.next_sequence += 1
         self._store.append_one(message)
         self.disk_writes += 1
         body_size = message.body_size
         self.ready_count += 1
         self.ready_bytes += body_size
-        if self._is_full(stored=True):
-            self._page_out([message], body_size)
+        if self._paged_count or self._is_full(stored=True):
+            self._page_out(messages, body_size)
         else:
             self._head.append(message)
             self._hot(body_size, 1)

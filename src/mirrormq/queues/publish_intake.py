@@ -36,11 +36,12 @@ class PublishNumbers(Protocol):
 class PublishIntake:
     """Intake of one queue."""
 
-    __slots__ = ("_host", "_numbers", "_queue", "_queue_id", "deduplication", "producer")
+    __slots__ = ("_host", "_numbers", "_queue", "_queue_id", "_work", "deduplication", "producer")
 
     def __init__(self, queue: Queue, host: QueueHost) -> None:
         self._queue = queue
         self._host = host
+        self._work = host.work
         self.deduplication = Deduplication(SeenPublishIds())
         self.producer = ""
         """This node as a producer, while the queue is mirrored."""
@@ -177,7 +178,7 @@ class PublishIntake:
         if publisher is not None:
             self.confirm_later(publisher, first, first + len(messages) - 1, envelope.persistent, origin)
         if not queue.awake:
-            self._host.wake(queue)
+            self._work.wake(queue)
 
     def _publish_mirrored(
         self, mirrored: MirroredBacking, messages: list[Message], origin: PublishOrigin | None
@@ -243,7 +244,7 @@ class PublishIntake:
         elif not durable:
             publisher.confirmed(first, last)
         elif queue.confirms.after_flush(publisher, first, last):
-            self._host.awaits_flush(queue)
+            self._work.awaits_flush(queue)
 
 
 def _shifted(origin: PublishOrigin | None, offset: int) -> PublishOrigin | None:

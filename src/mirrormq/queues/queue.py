@@ -66,6 +66,7 @@ class Queue:
         self.successor: QueueInterface | None = None
         """Queue object that took over, if this one is detached."""
         self._host = host
+        self._work = host.work
         self.clock = host.clock
         self.use = ConsumerUse(self.clock.now_ms)
         self.intake = PublishIntake(self, host)
@@ -100,9 +101,9 @@ class Queue:
             if not envelope.persistent or not self.settings.durable:
                 publisher.confirmed(first, first + count - 1)
             elif self.confirms.after_flush(publisher, first, first + count - 1):
-                self._host.awaits_flush(self)
+                self._work.awaits_flush(self)
         if not self.awake:
-            self._host.wake(self)
+            self._work.wake(self)
 
     def _follow_settings(self) -> None:
         """Determine again whether ordinary publishes are only appended."""
@@ -143,7 +144,7 @@ class Queue:
         """Process the progress of the ring: operations that all members have received, and have on disk."""
         self.confirms.completed(received, durable)
         if self.kept.completed(received):
-            self._host.wake(self)
+            self._work.wake(self)
         if not self.full:
             self.confirms.resume_publishers()
 
@@ -244,7 +245,7 @@ class Queue:
         """Deliver messages that have returned to the queue, after dropping those over the length limit."""
         if self.settings.limited and not self.settings.rejects_publishes:
             self.drop_surplus()
-        self._host.wake(self)
+        self._work.wake(self)
 
     def reject(self, messages: Sequence[Message]) -> None:
         """Discard messages that consumers rejected without requeue."""
@@ -333,7 +334,7 @@ class Queue:
             return
         self.backing.acknowledge(messages)
         if may_expire:
-            self._host.wake(self)
+            self._work.wake(self)
 
     # -- requests ---------------------------------------------------------------------------------
 
@@ -439,7 +440,7 @@ class Queue:
         if self.settings.auto_delete:
             self._host.consumed(self)
         self.touch()
-        self._host.wake(self)
+        self._work.wake(self)
 
     def unsubscribe(self, consumer: QueueConsumer) -> None:
         """Remove a consumer; its channel settles the deliveries that it holds."""
@@ -452,7 +453,7 @@ class Queue:
         if self.settings.auto_delete and not self.consumers.all:
             self._host.unused(self)
         else:
-            self._host.wake(self)
+            self._work.wake(self)
 
     def ready_again(self, consumer: QueueConsumer) -> None:
         """Resume a consumer whose prefetch was used up and now has room."""
@@ -460,7 +461,7 @@ class Queue:
             self.consumers.ready_again(consumer)
             self.use.available(self.clock.now_ms)
             if self.backing.ready_count:
-                self._host.wake(self)
+                self._work.wake(self)
 
     def apply(self, settings: QueueSettings) -> None:
         """Apply settings that a policy has changed."""
@@ -499,9 +500,9 @@ class Queue:
         """Stop replication after the last mirror has left."""
         self.backing, self.mirrored = backing, None
         if self.confirms.alone():
-            self._host.awaits_flush(self)
+            self._work.awaits_flush(self)
         self._follow_settings()
-        self._host.wake(self)
+        self._work.wake(self)
 
     # -- earlier masters --------------------------------------------------------------------------
 

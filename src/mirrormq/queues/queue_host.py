@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mirrormq.clock import Clock
 from mirrormq.queues.message import Message
+from mirrormq.queues.turn_work import TurnWork
 from mirrormq.ranges.range_request import Answered, RangeRequest, Refused
 
 if TYPE_CHECKING:
@@ -20,12 +21,7 @@ class QueueHost(Protocol):
     """Interface of the vhost that a queue requires."""
 
     clock: Clock
-
-    def wake(self, queue: Queue) -> None:
-        """Schedule a call of `pump` at the end of this turn."""
-
-    def awaits_flush(self, queue: Queue) -> None:
-        """Schedule a call of `flushed` after the next group commit."""
+    work: TurnWork
 
     def dead_letter(
         self, queue: Queue, messages: Sequence[Message], reason: str, on_dead_lettered: OnDeadLettered

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from typing import ClassVar
 
 SYNC_BOUNDS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Upper bounds of the sync time histogram: from a good flash disk to a failing one, by a factor of about
@@ -17,7 +18,7 @@ class DiskStats:
         "written_bytes",
     )  # fmt: skip
 
-    sync_bounds_s = SYNC_BOUNDS_S
+    sync_bounds_s: ClassVar[tuple[float, ...]] = SYNC_BOUNDS_S
 
     def __init__(self) -> None:
         self.reads = 0

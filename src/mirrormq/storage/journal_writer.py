@@ -9,6 +9,7 @@ success the next time.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from mirrormq.clock import Clock
 from mirrormq.queues.message import Message
@@ -18,6 +19,12 @@ from mirrormq.storage.journal_errors import JournalFailed
 from mirrormq.storage.journal_limits import BUFFER_BYTES, SHARED_CONTENT_BYTES_MIN
 from mirrormq.storage.segment_header import DATA_AT
 from mirrormq.storage.segments import Segment, Segments, widen
+
+_pack_head = journal_records.MESSAGE_HEAD.pack
+_pack_prefix = journal_records.PREFIX.pack
+_pack_written = journal_records.WRITTEN_BODY.pack
+_HEAD_BYTES: Final = journal_records.MESSAGE_HEAD.size
+_PREFIX_BYTES: Final = journal_records.PREFIX_BYTES
 
 
 class JournalWriter:
@@ -62,16 +69,16 @@ class JournalWriter:
 
     def reserve(self, size: int) -> Segment:
         """Return the segment that the next record of at most `size` bytes will be appended to."""
-        return self._tail_for(size + journal_records.PREFIX_BYTES)
+        return self._tail_for(size + _PREFIX_BYTES)
 
     def append(self, body: bytes) -> int:
         """Buffer one record and return its position."""
         size = len(body)
-        tail = self._tail_for(size + journal_records.PREFIX_BYTES)
-        self._parts.append(journal_records.PREFIX.pack(size, tail.checksum(tail.salt, body)))
+        tail = self._tail_for(size + _PREFIX_BYTES)
+        self._parts.append(_pack_prefix(size, tail.checksum(tail.salt, body)))
         self._parts.append(body)
         position = tail.base + self._end
-        self._end += size + journal_records.PREFIX_BYTES
+        self._end += size + _PREFIX_BYTES
         if self._end - self._written > BUFFER_BYTES:
             self.drain()
         return position
@@ -79,12 +86,12 @@ class JournalWriter:
     def append_message(self, queue_id: int, message: Message) -> int:
         """Buffer one durable message; gives its position."""
         publish, frames = message.envelope.publish, message.frames
-        size = journal_records.MESSAGE_HEAD.size + len(publish) + len(frames)
-        tail = self._tail_for(size + journal_records.PREFIX_BYTES)
+        size = _HEAD_BYTES + len(publish) + len(frames)
+        tail = self._tail_for(size + _PREFIX_BYTES)
         offset = self._end
         if not message.ingested_ms:
             message.ingested_ms = self.clock.now_ms
-        head = journal_records.MESSAGE_HEAD.pack(
+        head = _pack_head(
             journal_records.MESSAGE, journal_records.DURABLE, 0, len(publish), queue_id, message.sequence,
             message.ingested_ms, message.expires_at,
         )  # fmt: skip
@@ -92,9 +99,9 @@ class JournalWriter:
             body = head + publish + frames
         else:
             body = self._large(head, publish, frames, message.body_size, offset)
-        self._parts.append(journal_records.PREFIX.pack(len(body), tail.checksum(tail.salt, body)))
+        self._parts.append(_pack_prefix(len(body), tail.checksum(tail.salt, body)))
         self._parts.append(body)
-        self._end = offset + journal_records.PREFIX_BYTES + len(body)
+        self._end = offset + _PREFIX_BYTES + len(body)
         message.position = position = tail.base + offset
         tail.total += 1
         tail.live += 1
@@ -115,8 +122,8 @@ class JournalWriter:
         while len(positions) < len(messages):
             done = len(positions)
             message = messages[done]
-            least = journal_records.MESSAGE_HEAD.size + len(message.envelope.publish) + len(message.frames)
-            tail = self._tail_for(least + journal_records.PREFIX_BYTES)
+            least = _HEAD_BYTES + len(message.envelope.publish) + len(message.frames)
+            tail = self._tail_for(least + _PREFIX_BYTES)
             rest = messages[done:] if done else messages
             self._append_run(tail, queue_id, rest, flags, sequences, positions, sizes)
             count = len(positions) - done
@@ -144,8 +151,8 @@ class JournalWriter:
         """Append as many messages as the tail has room for, the first in any case (hot loop)."""
         parts, base, end, salt, checksum = self._parts, tail.base, self._end, tail.salt, tail.checksum
         limit = self.segment_bytes
-        pack_head, pack_prefix = journal_records.MESSAGE_HEAD.pack, journal_records.PREFIX.pack
-        prefix_bytes = journal_records.PREFIX_BYTES
+        pack_head, pack_prefix = _pack_head, _pack_prefix
+        prefix_bytes = _PREFIX_BYTES
         envelope, publish, publish_length = None, b"", 0
         now_ms = self.clock.now_ms
         for message in messages:
@@ -202,7 +209,7 @@ class JournalWriter:
         ingested_ms = ingested_ms or self.clock.now_ms
         positions: list[int] = []
         sizes: list[int] = []
-        head_bytes = journal_records.MESSAGE_HEAD.size + journal_records.PREFIX_BYTES
+        head_bytes = _HEAD_BYTES + _PREFIX_BYTES
         total = len(contents)
         while len(positions) < total:
             done = len(positions)
@@ -232,8 +239,8 @@ class JournalWriter:
         """Append as many contents as the tail has room for, the first in any case (hot loop)."""
         parts, base, end, salt, checksum = self._parts, tail.base, self._end, tail.salt, tail.checksum
         limit = self.segment_bytes
-        pack_head, pack_prefix = journal_records.MESSAGE_HEAD.pack, journal_records.PREFIX.pack
-        prefix_bytes = journal_records.PREFIX_BYTES
+        pack_head, pack_prefix = _pack_head, _pack_prefix
+        prefix_bytes = _PREFIX_BYTES
         body_size, body_size_at = journal_records.BODY_SIZE.unpack_from, journal_records.BODY_SIZE_AT
         for publish, frames in zip(publishes, contents, strict=True):
             body = (
@@ -279,8 +286,8 @@ class JournalWriter:
         assert self._file is not None and tail is not None
         # Every message is followed by a valid record, so that damage to the last one differs from a torn
         # tail.
-        body = journal_records.WRITTEN_BODY.pack(journal_records.WRITTEN, self._synced)
-        self._parts += (journal_records.PREFIX.pack(len(body), tail.checksum(tail.salt, body)), body)
+        body = _pack_written(journal_records.WRITTEN, self._synced)
+        self._parts += (_pack_prefix(len(body), tail.checksum(tail.salt, body)), body)
         self._end += journal_records.WRITTEN_BYTES
         data = b"".join(self._parts)
         try:

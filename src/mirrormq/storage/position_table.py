@@ -23,6 +23,12 @@ EVERY_BIT = (1 << CHUNK) - 1
 DIGITS = bytes.maketrans(b"\x00\x01", b"01")
 
 
+SPARE_CHUNKS_MAX = 64
+"""Empty chunks that are kept for the next use, 192 KiB: a queue whose messages come and go one by one would
+need a new one for each."""
+_spare: list[tuple[array[int], array[int]]] = []
+
+
 class PositionTable:
     """Live stored messages of one queue."""
 
@@ -88,8 +94,11 @@ class PositionTable:
 
     def add_chunk(self, number: int) -> array[int]:
         """Add an empty chunk."""
-        chunk = self.chunks[number] = NO_POSITIONS[:]
-        self.sizes[number] = NO_SIZES[:]
+        if _spare:
+            chunk, self.sizes[number] = _spare.pop()
+        else:
+            chunk, self.sizes[number] = NO_POSITIONS[:], NO_SIZES[:]
+        self.chunks[number] = chunk
         self.counts[number] = 0
         return chunk
 
@@ -134,11 +143,13 @@ class PositionTable:
             self.size_bytes -= sizes[at]
             self.count -= 1
             left = self.counts[number] - 1
+            chunk[at] = sizes[at] = 0
             if left:
                 self.counts[number] = left
-                chunk[at] = sizes[at] = 0
             else:
                 del self.chunks[number], self.sizes[number], self.counts[number]
+                if len(_spare) < SPARE_CHUNKS_MAX:
+                    _spare.append((chunk, sizes))
         return position
 
     def clear_run(self, first: int, count: int) -> Iterator[array[int]]:

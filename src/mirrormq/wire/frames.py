@@ -8,14 +8,17 @@ from typing import Final
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 """First octets of an AMQP 0-9-1 connection."""
 
-METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
+METHOD: Final = 1
+HEADER: Final = 2
+BODY: Final = 3
+HEARTBEAT: Final = 8
 
-HEAD_SIZE = 7
+HEAD_SIZE: Final = 7
 """Size of kind (1), channel (2), size of the payload (4)."""
 
-FRAME_END = 0xCE
+FRAME_END: Final = 0xCE
 
-FRAME_OVERHEAD = 8
+FRAME_OVERHEAD: Final = 8
 """Size of head and end octet."""
 
 HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"

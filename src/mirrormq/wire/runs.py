@@ -7,36 +7,38 @@ most one body frame) was found. It collects the publishes after it: messages tha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import Struct
+from typing import Final
 
 from mirrormq.wire.frames import BODY, FRAME_END, FRAME_OVERHEAD, HEAD_SIZE, HEADER, METHOD
 
-CONTENT_HEAD = Struct(">BHIHHQ").unpack_from
-BASIC_CLASS = 60
-BASIC_PUBLISH = b"\x00\x3c\x00\x28"
-BASIC_ACK = b"\x00\x3c\x00\x50"
-ACK_SIZE = 13
+CONTENT_HEAD: Callable[[bytes, int], tuple[int, int, int, int, int, int]] = Struct(">BHIHHQ").unpack_from
+BASIC_CLASS: Final = 60
+BASIC_PUBLISH: Final = b"\x00\x3c\x00\x28"
+BASIC_ACK: Final = b"\x00\x3c\x00\x50"
+ACK_SIZE: Final = 13
 """Payload size of basic.ack: ids, delivery tag, `multiple`."""
 _LONG = Struct(">I").unpack_from
 _LONG_LONG = Struct(">Q").unpack_from
 
 _HEAD = Struct(">BHI").unpack_from
-_METHOD = Struct(">BHII").unpack_from
-_METHOD_BYTES = 11
+_METHOD: Callable[[bytes, int], tuple[int, int, int, int]] = Struct(">BHII").unpack_from
+_METHOD_BYTES: Final = 11
 """Size of a method frame's head with class and method id."""
-_PUBLISH_ID = 60 << 16 | 40
-_CONTENT = Struct(">BHIIQ").unpack_from
+_PUBLISH_ID: Final = 60 << 16 | 40
+_CONTENT: Callable[[bytes, int], tuple[int, int, int, int, int]] = Struct(">BHIIQ").unpack_from
 """Head of a header frame, class and weight, body size."""
-_CLASS_AND_WEIGHT = BASIC_CLASS << 16
+_CLASS_AND_WEIGHT: Final = 60 << 16
 
 MIXED_HEADER_BYTES_MAX = 64 * 1024
 """Maximum header bytes of one mixed run. Each header may have to be decoded (about 80 ns per byte), and
 no other client is served meanwhile."""
 
-PAYLOAD_BYTES_MAX = 1024
+PAYLOAD_BYTES_MAX: Final = 1024
 """Maximum payload of basic.publish: ids and two names of 255 octets."""
 
-ALIKE_MIN = 4
+ALIKE_MIN: Final = 4
 """Minimum number of messages of a run that differ in their bodies alone. The set-up of such a run costs
 as much as handling three or four messages one by one."""
 
@@ -133,7 +135,7 @@ def unlike(
         kind, its_channel, payload_size, method_id = _METHOD(buffer, at)
         if kind != METHOD or its_channel != channel or method_id != _PUBLISH_ID:
             break
-        header_at: int = at + FRAME_OVERHEAD + payload_size
+        header_at = at + FRAME_OVERHEAD + payload_size
         if payload_size > PAYLOAD_BYTES_MAX or header_at + HEAD_SIZE + 14 > size:
             break
         kind, its_channel, header_size, class_and_weight, body_size = _CONTENT(buffer, header_at)

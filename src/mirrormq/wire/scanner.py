@@ -13,8 +13,9 @@ All paths give the same messages, including the path of large bodies (`wire.larg
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import Struct
-from typing import Protocol
+from typing import Final, Protocol
 
 from mirrormq.errors import AmqpError
 from mirrormq.wire.frame_errors import unreadable_frame
@@ -35,9 +36,10 @@ from mirrormq.wire.runs import (
     unlike,
 )
 
-_HEAD = Struct(">BHI").unpack_from
+_HEAD: Callable[[bytes, int], tuple[int, int, int]] = Struct(">BHI").unpack_from
 
-PLAIN, INCOMPLETE = 0, -1
+PLAIN: Final = 0
+INCOMPLETE: Final = -1
 """Results of `_publishes` that are not positions."""
 
 WHOLE_BYTES_MAX = 1024 * 1024
@@ -79,6 +81,9 @@ class FrameSink(Protocol):
         self, channel: int, publishes: list[bytes], contents: list[bytes], header_bytes: int
     ) -> None:
         """Handle complete publishes, each with its own method payload and `frames`."""
+
+    def publishes_one(self, channel: int, publish: bytes, content: bytes, header_bytes: int) -> None:
+        """Handle one complete publish, the last of the read."""
 
 
 class Scanner:
@@ -296,14 +301,14 @@ class Scanner:
         if size - header_at < HEAD_SIZE + 14:
             return INCOMPLETE if may_be_simple(buffer, position, header_at, channel) else PLAIN
         kind, its_channel, header_size, class_id, weight, body_size = CONTENT_HEAD(buffer, header_at)
-        if (kind, its_channel, class_id, weight) != (HEADER, channel, BASIC_CLASS, 0) or header_size < 14:
+        if kind != HEADER or its_channel != channel or class_id != BASIC_CLASS or weight or header_size < 14:
             return PLAIN
         limit = self.whole_max
         if header_size > limit or body_size > limit:
             return PLAIN
         header_end = header_at + HEAD_SIZE + header_size
         body_at = header_end + 1
-        after: int = body_at + body_size + FRAME_OVERHEAD if body_size else body_at
+        after = body_at + body_size + FRAME_OVERHEAD if body_size else body_at
         if body_at <= size and buffer[header_end] != FRAME_END:
             return PLAIN
         if size < body_at + HEAD_SIZE and body_size:
@@ -318,17 +323,18 @@ class Scanner:
             return INCOMPLETE
         if buffer[after - 1] != FRAME_END:
             return PLAIN
-        contents = [buffer[header_at:after]]
         publish = buffer[position + HEAD_SIZE : header_at - 1]
-        if body_size and after < size and starts_alike(buffer, position, header_at, body_at, after):
+        if after == size:
+            self.sink.publishes_one(channel, publish, buffer[header_at:after], header_size)
+            return after
+        contents = [buffer[header_at:after]]
+        if body_size and starts_alike(buffer, position, header_at, body_at, after):
             after = like_the_first(buffer, position, header_at, body_at, after, contents, self.max_run, limit)
             if len(contents) >= ALIKE_MIN:
                 properties = buffer[header_at + HEAD_SIZE + 12 : header_end]
                 self.sink.publishes(channel, publish, properties, contents)
                 return after
         publishes, header_bytes = [publish] * len(contents), header_size * len(contents)
-        if after < size:
-            after, more = unlike(buffer, after, channel, publishes, contents, self.max_run, limit)
-            header_bytes += more
-        self.sink.publishes_mixed(channel, publishes, contents, header_bytes)
+        after, more = unlike(buffer, after, channel, publishes, contents, self.max_run, limit)
+        self.sink.publishes_mixed(channel, publishes, contents, header_bytes + more)
         return after
