@@ -103,6 +103,8 @@ class Battery(RuleBasedStateMachine):
         self.leased_out: dict[int, Entry] = {}
         self.highest = 0
         self.delivered_up_to = 0
+        self.requeued_up_to: dict[int, int] = {}
+        """Highest sequence of each level that was requeued or returned by a lease."""
         self.open_queue()
 
     def open_queue(self) -> None:
@@ -133,11 +135,26 @@ class Battery(RuleBasedStateMachine):
             entry = by_sequence[message.sequence]
             assert body(message) == entry.body
             assert message.body_size == len(entry.body)
-            assert message.redelivered == entry.redelivered
+            self.check_mark(message, entry)
             assert message.envelope.persistent == entry.persistent
             assert message.expires_at == entry.expires_at
             self.ready.remove(entry)
             self.unacked[message.sequence] = (entry, message)
+
+    def check_mark(self, message: Message, entry: Entry) -> None:
+        """Check the redelivered flag. Paged messages are marked up to one sequence, so a message that no
+        consumer had may be marked as well, but only if a younger one of its level has come back."""
+        assert message.redelivered or not entry.redelivered
+        may_be_marked = entry.redelivered or entry.sequence <= self.requeued_up_to.get(entry.level, 0)
+        assert may_be_marked or not message.redelivered
+
+    def came_back(self, entries: list[Entry]) -> None:
+        """Add delivered messages to the ready ones."""
+        for entry in entries:
+            entry.redelivered = True
+            highest = self.requeued_up_to.get(entry.level, 0)
+            self.requeued_up_to[entry.level] = max(highest, entry.sequence)
+        self.ready += entries
 
     # -- operations -----------------------------------------------------------------------------
 
@@ -240,9 +257,7 @@ class Battery(RuleBasedStateMachine):
     def requeue(self, data: st.DataObject) -> None:
         entries, messages = self.choose(data)
         self.queue.requeue(messages)
-        for entry in entries:
-            entry.redelivered = True
-        self.ready += entries
+        self.came_back(entries)
 
     def choose(self, data: st.DataObject) -> tuple[list[Entry], list[Message]]:
         """Choose some unacknowledged messages, in any order, and remove them from the model."""
@@ -276,11 +291,7 @@ class Battery(RuleBasedStateMachine):
     def give_back(self, data: st.DataObject) -> None:
         back = self.choose_leased(data)
         assert self.queue.return_leased(joined([Span(entry.sequence, 1) for entry in back])) == len(back)
-        self.ready += back
-        for entry in self.ready:
-            # After a restart older messages that no consumer had may be marked too; that is permitted.
-            levels = [other.sequence for other in back if other.level == entry.level]
-            entry.redelivered = entry.redelivered or entry.sequence <= max(levels, default=0)
+        self.came_back(back)
 
     def choose_leased(self, data: st.DataObject) -> list[Entry]:
         """Choose some leased messages and remove them from the model."""
@@ -344,6 +355,7 @@ class Battery(RuleBasedStateMachine):
         held = [*self.leased_out.values(), *(entry for entry, _ in self.unacked.values())]
         self.ready = [entry for entry in self.ready + held if entry.persistent]
         self.unacked.clear()
+        self.requeued_up_to.clear()
         for entry in self.ready:
             entry.redelivered = entry.sequence <= self.delivered_up_to
         kept = {number: entry for number, entry in self.leased_out.items() if entry.persistent}
