@@ -52,7 +52,8 @@ def in_sync(nodes: Nodes, index: int) -> int:
     """Return the number of synchronised copies of the queue, as a node lists it."""
     words = ["-q", "list_queues", "name", "synchronised_slave_pids", "--no-table-headers"]
     _, output, _ = nodes.control(index, words)
-    return 1 + sum(name in output for name in nodes.names) if QUEUE in output else 0
+    rows = [line for line in output.splitlines() if line.split()[:1] == [QUEUE]]
+    return 1 + sum(name in rows[0] for name in nodes.names) if rows else 0
 
 
 def await_steps(publishers: list[Publisher]) -> None:
