@@ -144,7 +144,7 @@ def test_purge_limits_and_lifetimes_do_not_touch_what_is_leased(range_client: As
         range_client.connection.sleep(0.1)
     assert range_client.bodies(name, found) == bodies(3)
     range_client.channel.queue_delete(name)
-    assert range_client.leases() == []
+    assert [lease for lease in range_client.leases() if lease.queue == name] == []
 
 
 @pytest.mark.parametrize("durable", [True, False])
