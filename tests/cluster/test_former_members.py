@@ -91,6 +91,34 @@ def test_a_damaged_copy_is_not_promoted_even_if_it_has_more() -> None:
     assert rescue is not None and rescue.highest_sequence == 5
 
 
+def test_a_damaged_copy_that_is_promoted_names_who_may_have_what_it_lacks() -> None:
+    desk = Desk("abc", ha_mode="all", ha_promote_on_failure="when-synced")
+    desk.declare("q", "a")
+    desk.synchronise("q")
+    desk.fall_behind("q", "c")
+    desk.lose("a", "b", "c")
+    desk.disks = {"a": 3, "b": 5, "c": 4}
+    for name in "abc":
+        desk.start(name, damaged=True)
+    queue = desk.queue("q")
+    assert queue.ring.master == "b" and queue.rescue is not None
+    in_sync_until_then = [former.node for former in queue.former if former.version == queue.rescue.version]
+    assert in_sync_until_then == ["a"], "what c has may have been acknowledged after it left"
+
+
+def test_a_sound_copy_that_is_promoted_without_another_member_has_no_holes() -> None:
+    desk = Desk("ab", ha_mode="all", ha_promote_on_failure="always")
+    desk.declare("q", "a")
+    desk.synchronise("q")
+    desk.lose("a", "b")
+    desk.coordinator.tick(1_000)
+    desk.start("b")
+    desk.coordinator.tick(1_000 + PROMOTION_TIMEOUT_MS)
+    desk.work()
+    rescue = desk.queue("q").rescue
+    assert rescue is not None and rescue.version == 0, "what a has and b lacks was acknowledged"
+
+
 def test_always_ends_the_wait_for_former_members() -> None:
     desk = stopped_in_order("always")
     desk.coordinator.tick(1_000)

@@ -15,6 +15,7 @@ triggers: late mirrors, logs to truncate, lost proposals.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -212,6 +213,7 @@ class ReplicaManager:
         options.paused = self._paused
         options.congested = self._congested
         options.is_over = self._broker.remote.is_over
+        options.keep_surplus = partial(self._broker.rescues.keep_surplus, record.queue_id)
         self._set(options, record)
         return options
 

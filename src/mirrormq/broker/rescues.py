@@ -6,6 +6,11 @@ other node with the queue in its journal compares sequences. The new master know
 message, and then uses those of its own epoch; it never sends any in between. A node sets messages with such
 sequences aside before it joins the ring as a mirror. They return to the queue according to `ha-orphans`
 (`orphan_restorer`).
+
+The promoted copy may also have holes below its last message: its journal was damaged, and so were those of
+all other members. Different records are damaged on different disks. A member that was synchronised until the
+promotion learns from the master which of its messages the master lacks, and sets these aside, too. Some of
+them may have been acknowledged.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ from mirrormq.events.log_buffer import MIRRORING
 from mirrormq.metadata import records
 from mirrormq.queues.message import Message
 from mirrormq.replication.synchronisation import first_sequence
+from mirrormq.sequences.sequence_set import SequenceSet
 from mirrormq.storage.queue_store import JournalQueue
 
 if TYPE_CHECKING:
@@ -33,6 +39,8 @@ class Rescues:
         self._orphans: OrphanRestorer | None = None
         self._early: list[records.Queue] = []
         """Queues whose records arrived before the orphan store was attached."""
+        self._filled: dict[int, int] = {}
+        """Epoch of the latest rescue whose holes this node has filled, by queue."""
 
     def attach(self, orphans: OrphanRestorer) -> None:
         """Attach the orphan store. At this time no message from another node has arrived."""
@@ -53,11 +61,38 @@ class Rescues:
         if self._orphans is None:
             self._early.append(record)
             return
-        kept = self._orphans.set_aside(record, self._load(store, left))
+        self._set_aside(self._orphans, record, store, left, f"above the copy of {record.ring.master}, which")
         store.forget(left)
+
+    def keep_surplus(self, queue_id: int, surplus: SequenceSet) -> None:
+        """Set aside messages of this mirror that the master lacks, if they may fill holes of a promoted copy.
+        The mirror drops them afterwards."""
+        state = self._broker.metadata.state
+        key, store = state.queue_keys.get(queue_id), self._broker.journal.queues.get(queue_id)
+        record = state.queues[key] if key is not None else None
+        rescue = record.rescue if record is not None else None
+        if record is None or rescue is None or store is None or self._orphans is None:
+            return
+        # In a later comparison the surplus is what consumers have acknowledged since.
+        if self._filled.get(queue_id) == rescue.epoch or not self._was_synchronised(record, rescue.version):
+            return
+        left = [number for number in store.held() if number <= rescue.highest_sequence and number in surplus]
+        if left:
+            self._set_aside(self._orphans, record, store, left, "that are missing in a damaged copy, which")
+        self._filled[queue_id] = rescue.epoch
+
+    def _was_synchronised(self, record: records.Queue, version: int) -> bool:
+        """Return whether this node was synchronised until the view of this version."""
+        me = self._broker.settings.name
+        return any((former.node, former.version) == (me, version) for former in record.former)
+
+    def _set_aside(
+        self, orphans: OrphanRestorer, record: records.Queue, store: JournalQueue, left: list[int], which: str
+    ) -> None:
+        kept = orphans.set_aside(record, self._load(store, left))
         text = (
-            f"Mirrored queue '{record.name}' in vhost '{record.vhost}': {kept} messages above the copy of "
-            f"{record.ring.master}, which was promoted in epoch {rescue.epoch}, are set aside as orphans"
+            f"Mirrored queue '{record.name}' in vhost '{record.vhost}': {kept} messages {which} was promoted "
+            f"in epoch {record.rescue.epoch if record.rescue else 0}, are set aside as orphans"
         )
         self._broker.log_entries.add("warning", MIRRORING, text, vhost=record.vhost, queue=record.name)
 

@@ -201,10 +201,12 @@ def _rescue(state: MetadataState, queue: Queue, change: c.ViewChange) -> Rescue 
     promoted = reports.get(after.master)
     if promoted is None:
         return queue.rescue
-    complete = after.master in before.in_sync and before.in_sync <= reports.keys()
-    if complete and not state.nodes[after.master].has_lost_copy(before.incarnation_of(after.master)):
+    node, joined = state.nodes[after.master], before.incarnation_of(after.master)
+    synchronised = after.master in before.in_sync
+    if synchronised and before.in_sync <= reports.keys() and not node.has_lost_copy(joined):
         return queue.rescue
-    return Rescue(after.epoch, promoted.highest_sequence)
+    holes = not synchronised or node.has_holes(joined)
+    return Rescue(after.epoch, promoted.highest_sequence, after.version if holes else 0)
 
 
 def _is_current(state: MetadataState, copy: CopyReport) -> bool:

@@ -35,7 +35,7 @@ from mirrormq.replication.ring_messages import (
 )
 from mirrormq.replication.ring_operations import AppendOperation, RemoveOperation, decode
 from mirrormq.replication.synchronisation import SyncPace, first_sequence
-from mirrormq.sequences.sequence_set import unpack
+from mirrormq.sequences.sequence_set import SequenceSet, unpack
 
 
 class ReplicaOptions:
@@ -56,6 +56,8 @@ class ReplicaOptions:
         """Return whether a holder (node in one incarnation) has ended."""
         self.congested: Callable[[str], bool] = lambda peer: False
         """Return whether so much output waits for a peer that nothing should be added."""
+        self.keep_surplus: Callable[[SequenceSet], None] = lambda surplus: None
+        """Set confirmed messages aside that the master lacks, before the mirror drops them."""
 
 
 class ReplicaWork(NamedTuple):
@@ -364,6 +366,8 @@ class Replica:
             return
         if batch.drop is not None:
             self.copy.introduce(batch.delivered_up_to, batch.producers, batch.delivered_by, batch.gated)
-            self.copy.drop(unpack(batch.drop).spans())
+            surplus = unpack(batch.drop)
+            self.options.keep_surplus(surplus)
+            self.copy.drop(surplus.spans())
         self.copy.synchronise(batch.messages)
         self._unflushed.append((sender, SyncAck(self.queue_id, batch.epoch, batch.attempt)))
