@@ -353,6 +353,23 @@ def test_two_that_went_on_apart_find_out_and_exchange_nothing() -> None:
     assert queues(world, "b") == {"of a"}
 
 
+def test_a_loser_that_crashes_remembers_its_incarnation_on_the_losing_side() -> None:
+    world = cluster(2, rule=Reachable)
+    world.cut("a", "b")
+    world.write("a", declare("of a"))
+    world.write("b", c.PutNode(r.Node("b", "b:25672", incarnation=1000)))
+    world.heal()
+    world.run(3000)
+    winner, loser = world["a"], world["b"]
+    loser.reset_to(winner.consensus.export(winner.metadata.state.snapshot()))
+    loser.work()
+    world.crash("b")
+    world.restart("b")
+    world.until(world.settled)
+    assert world["b"].metadata.state.nodes["b"].incarnation < 1000, "the winner does not know it"
+    assert world["b"].consensus.state.discarded_incarnation == 1000
+
+
 def test_nodes_pause_that_see_none_of_those_listed() -> None:
     world = cluster(3, rule=PartitionHandling(PAUSE_IF_ALL_DOWN, frozenset("a")).quorum)
     world.cut("a", "bc")

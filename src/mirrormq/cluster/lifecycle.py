@@ -101,9 +101,10 @@ class ApplicationLifecycle:
 
     @property
     def last_incarnation(self) -> int:
-        """Highest incarnation known to this node, including those of earlier processes."""
-        record = self._record
-        return max(self.incarnation, record.incarnation if record is not None else 0)
+        """Highest incarnation known to this node, including those of earlier processes and of histories that
+        it discarded. Peers remember by its number what an incarnation has sent, so none is used twice."""
+        record, discarded = self._record, self._member.consensus.state.discarded_incarnation
+        return max(self.incarnation, discarded, record.incarnation if record is not None else 0)
 
     @property
     def _start(self) -> int:

@@ -303,7 +303,8 @@ class Member:
     def reset_to(self, snapshot: Snapshot) -> None:
         """Replace this node's history with that of a fork's winner."""
         self._idle = False
-        self.consensus.reset_to(snapshot)
+        own = self.state_at_the_end().nodes.get(self.name)
+        self.consensus.reset_to(snapshot, own.incarnation if own is not None else 0)
 
     def hand_over(self) -> None:
         """Transfer leadership to another node before this one stops, so that the cluster needs no election

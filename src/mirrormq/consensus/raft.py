@@ -385,12 +385,14 @@ class Consensus:
         rows = self.state.proposals.applied.rows()
         return Snapshot(index, log.members_at(index), log.runs_until(index), rows, data, log.cluster)
 
-    def reset_to(self, snapshot: Snapshot) -> None:
+    def reset_to(self, snapshot: Snapshot, incarnation: int = 0) -> None:
         """Replace this node's history by that of a fork's winner (its `export`). The next Ready restores it.
 
-        The caller must first set aside whatever only this node has.
+        The caller must first set aside whatever only this node has. `incarnation` is the last one that the
+        discarded history knows of this node; the winner's may know an earlier one.
         """
         state = self.state
+        state.discarded_incarnation = max(state.discarded_incarnation, incarnation)
         state.follow(max(state.term, snapshot.runs[-1].term) + 1, None)
         state.transfer.install(snapshot)
         state.forks.forget()

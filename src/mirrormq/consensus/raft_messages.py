@@ -115,6 +115,8 @@ class HardState(msgspec.Struct, frozen=True, array_like=True):
     """Highest durable state that each other node has stated (`durable_states`)."""
     starts: tuple[DiskStart, ...] = ()
     """Latest starts on this disk (`durable_states.STARTS_KEPT`)."""
+    discarded_incarnation: int = 0
+    """Highest incarnation that this node had in a history that it has discarded (`Consensus.reset_to`)."""
 
     @property
     def promise(self) -> tuple[int, str | None, int, tuple[DiskStart, ...]]:

@@ -59,6 +59,7 @@ class RaftState:
         self.term = stored.hard_state.term
         self.vote = stored.hard_state.vote
         self.boots = stored.hard_state.boots + 1
+        self.discarded_incarnation = stored.hard_state.discarded_incarnation
         self.log = RaftLog(stored.snapshot, stored.entries, stored.hard_state.commit)
         self.role = RaftRole.FOLLOWER
         self.leader: str | None = None
@@ -118,7 +119,9 @@ class RaftState:
     def hard_state(self) -> HardState:
         peers = tuple(sorted(self.durable_states.known.values(), key=lambda peer: peer.name))
         starts = self.durable_states.starts
-        return HardState(self.term, self.vote, self.boots, self.log.commit, peers, starts)
+        return HardState(
+            self.term, self.vote, self.boots, self.log.commit, peers, starts, self.discarded_incarnation
+        )
 
     def send(self, to: str, message: Message) -> None:
         """Queue a message. It leaves after the current Ready has been persisted."""
