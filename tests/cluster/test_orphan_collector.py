@@ -11,6 +11,7 @@ import pytest
 from mirrormq.cluster.divergence import DivergenceMark
 from mirrormq.cluster.orphan_collector import OrphanCollector, OrphanLoss, StoredContents
 from mirrormq.metadata import commands as c
+from mirrormq.metadata.copy_records import FormerMember
 from mirrormq.metadata.records import Queue, Vhost
 from mirrormq.metadata.ring_view import View
 from mirrormq.metadata.state import MetadataState
@@ -149,6 +150,24 @@ def test_a_copy_that_the_winner_waits_for_stays_up_to_its_epoch(
     assert node.held(7) == kept
     set_aside = [f"m{number}" for number in (1, 2, LATER) if number not in kept]
     assert node.orphans() == ({"q": set_aside} if set_aside else {})
+
+
+@pytest.mark.parametrize(("incarnation", "kept", "orphans"), [(1, [1, 2], [LATER]), (2, [], [])])
+def test_a_former_member_keeps_a_copy_that_the_winner_waits_for_up_to_its_epoch(
+    incarnation: int, kept: list[int], orphans: list[int]
+) -> None:
+    node = Node()
+    before = ring("q", 7, "ab")
+    alone = View(2, 6, ("b",), frozenset("b"), incarnations=frozenset({("b", 1)}))
+    left = (FormerMember("a", incarnation, 6),)
+    mine = msgspec.structs.replace(before, node="b", view=alone, former=left)
+    theirs = msgspec.structs.replace(before, waits_for=("a", "b"))
+    node.store(7, 1, 2, LATER)
+    loss = OrphanLoss(metadata(mine), metadata(theirs), ("b",), 0)
+    node.orphan_collector.set_aside(StoredContents(), loss)
+    node.orphan_collector.let_go(loss)
+    assert node.held(7) == kept, "the master of the losing side may have lost its disk"
+    assert node.orphans() == ({"q": [f"m{number}" for number in orphans]} if orphans else {})
 
 
 def test_a_queue_declared_apart_is_erased_because_its_id_may_be_anothers() -> None:

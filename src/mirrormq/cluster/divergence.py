@@ -105,6 +105,8 @@ def share(me: str, queue: Queue, alive: Iterable[str], winner: MetadataState) ->
     known = theirs if theirs is not None and theirs.queue_id == queue.queue_id else None
     if known is not None and (known.ring.members == (me,) or _counts_on(known, me, queue)):
         return SharedPrefix.KEEP
+    if me not in queue.ring.members and first_after_awaited(me, queue, known) and not queue.exclusive:
+        return SharedPrefix.SET_ASIDE  # the disks of the members may have failed since this node left
     if queue.exclusive or _collecting_node(queue.ring, set(alive), me) != me:
         return SharedPrefix.DROP
     return SharedPrefix.SET_ASIDE
@@ -126,13 +128,15 @@ def first_after_awaited(me: str, mine: Queue, theirs: Queue | None) -> int:
     """Return the first sequence that the winner does not wait for, if it waits for this node's copy; else 0.
 
     The queue is down on the winner's side, and this node has been a synchronised member of its ring without a
-    break. So the winner's epoch is one that both sides know, and its messages stay. Only this side granted
-    the later epochs. To give the whole copy up would leave the winner with a member in sync that is empty.
+    break, until now or until it left the ring on this side. So the winner's epoch is one that both sides
+    know, and its messages stay. Only this side granted the later epochs. To give the whole copy up would
+    leave the winner with a member in sync that is empty.
     """
     if theirs is None or theirs.queue_id != mine.queue_id or not theirs.waits_for:
         return 0
     incarnation = theirs.ring.incarnation_of(me)
-    unbroken = incarnation and mine.ring.incarnation_of(me) == incarnation
+    synchronised = {former.incarnation for former in mine.former if former.node == me}
+    unbroken = incarnation and incarnation in {mine.ring.incarnation_of(me), *synchronised}
     if me not in theirs.ring.in_sync or not unbroken or theirs.ring.epoch >= mine.ring.epoch:
         return 0
     return first_sequence(theirs.ring.epoch + 1)
