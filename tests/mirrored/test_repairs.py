@@ -6,6 +6,11 @@ import pytest
 
 from mirrormq import limits
 from mirrormq.broker import record_repair
+from mirrormq.leases.range_sources import mirror_source
+from mirrormq.ranges import range_protocol
+from mirrormq.ranges.error_reasons import TRY_AGAIN
+from mirrormq.ranges.range_batch import RangeBatch
+from mirrormq.ranges.range_request import RequestValues
 from mirrormq.storage.journal_errors import DamagedMessages
 from tests.harness import deliveries
 from tests.mirrored.cluster import Cluster, Member
@@ -113,3 +118,42 @@ def test_a_node_asks_again_when_the_others_could_not_be_reached(cluster: Cluster
     cluster.settle()
     cluster.advance(record_repair.RETRY_MS)
     assert cluster["a"].journal.damage.pending_count == 0
+
+
+def read_range(cluster: Cluster, node: str) -> list[bytes] | str:
+    """Read the whole queue from a mirror, as Spark does; gives the bodies, or the reason of a refusal."""
+    broker, replies = cluster[node].broker, list[list[bytes] | str]()
+    queue_id = broker.metadata.state.queues["/", "q"].queue_id
+    copy, store = broker.replica_manager.replicas[queue_id].copy, broker.journal.queue(queue_id)
+    assert copy is not None
+    broker.range_requests.reads.begin(
+        "reader",
+        mirror_source(copy, store, lambda: True),
+        RequestValues(range_protocol.read("q", 0, copy.known_up_to + 1, 1 << 20), b""),
+        lambda given: replies.append([bytes(row.body) for row in RangeBatch(given.body)]),
+        lambda error: replies.append(error.reason),
+        1 << 20,
+    )
+    cluster.settle()
+    (reply,) = replies
+    return reply
+
+
+def test_a_range_read_waits_for_the_repair_of_a_message(cluster: Cluster) -> None:
+    garble(cluster["b"], 20)
+    assert read_range(cluster, "b") == TRY_AGAIN, "a lease would settle a message that its reader never got"
+    assert read_range(cluster, "b") == bodies()
+
+
+def test_a_range_read_leaves_out_messages_without_a_good_copy(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_repair, "FETCH_MESSAGES_MAX", 2)
+    lost = range(20, 25)
+    for name in ("a", "b", "c"):
+        for number in lost:
+            garble(cluster[name], number)
+    garble(cluster["b"], 26)
+    cluster.settle()
+    left = [body for number, body in enumerate(bodies()) if number not in lost]
+    assert read_range(cluster, "b") == left, "the last one is repaired, although five before it cannot be"

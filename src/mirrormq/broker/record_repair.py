@@ -37,6 +37,8 @@ class RecordRepair:
         self._broker = broker
         self._asked: dict[int, set[str]] = {}
         """Members that got a request since the last success or retry, by queue."""
+        self._batches: dict[int, list[int]] = {}
+        """Messages that these requests name, by queue."""
         self._waiting: dict[int, str] = {}
         """Member whose reply is pending, by queue."""
         self._retry_planned = False
@@ -48,7 +50,9 @@ class RecordRepair:
         damage = self._broker.journal.damage
         damage.unseen = False
         pending = damage.pending()
-        self._reported &= {(queue_id, number) for queue_id, numbers in pending.items() for number in numbers}
+        known = {(queue_id, number) for queue_id, numbers in pending.items() for number in numbers}
+        self._reported &= known
+        damage.unrepairable &= known
         for queue_id, sequences in pending.items():
             if queue_id not in self._waiting:
                 self._ask(queue_id, sequences)
@@ -69,17 +73,29 @@ class RecordRepair:
         self.look()
 
     def _ask(self, queue_id: int, sequences: list[int]) -> None:
+        unrepairable, linked = self._broker.journal.damage.unrepairable, self._broker.remote.linked
+        fresh = [number for number in sequences if (queue_id, number) not in unrepairable]
+        batch = (fresh or sequences)[:FETCH_MESSAGES_MAX]
+        if self._batches.get(queue_id) != batch:
+            self._batches[queue_id] = batch
+            self._asked.pop(queue_id, None)
         asked = self._asked.setdefault(queue_id, set())
-        linked = self._broker.remote.linked
         for member in self._members(queue_id):
             stream = linked.get(member)
             if member not in asked and stream is not None and stream.writable:
                 asked.add(member)
                 self._waiting[queue_id] = member
-                stream.put(FetchMessages(queue_id, sequences[:FETCH_MESSAGES_MAX]))
+                stream.put(FetchMessages(queue_id, batch))
                 return
         if asked.issuperset(self._linked_members(queue_id)):
-            self._broker.replica_manager.give_up(queue_id, sequences[:FETCH_MESSAGES_MAX])
+            self._broker.replica_manager.give_up(queue_id, batch)
+        self._report(queue_id, batch)
+        if fresh and asked.issuperset(self._members(queue_id)):
+            unrepairable.update((queue_id, number) for number in batch)
+            if len(fresh) > len(batch):
+                self._ask(queue_id, sequences)
+
+    def _report(self, queue_id: int, sequences: list[int]) -> None:
         fresh = [number for number in sequences if (queue_id, number) not in self._reported]
         if fresh:
             self._reported.update((queue_id, number) for number in fresh)

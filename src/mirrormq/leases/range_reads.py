@@ -46,6 +46,11 @@ class RangeRead:
         room_bytes = self._limit_bytes - columns.size_bytes
         if self._wanted:
             read = read_slice(self._source, self._wanted, rows, min(room_bytes, size_bytes))
+            # A lease settles all that it took. A reader must not settle a message that it never got.
+            if read.damaged and self._source.store.awaits_repair(read.damaged):
+                text = f"message {read.damaged[0]} is damaged on this node's disk and is being repaired"
+                self.refused(NotFound(f"{text}; repeat the request", reason=TRY_AGAIN))
+                return True
             # A message too large for the rest of this reply waits for the next one. A reply has one message
             # at least.
             if columns.rows and read.size_bytes > room_bytes:

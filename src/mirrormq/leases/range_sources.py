@@ -64,6 +64,8 @@ class RangeSlice(NamedTuple):
     size_bytes: int
     """Body bytes of the messages."""
     next: int
+    damaged: Sequence[int] = ()
+    """Sequences that are left out, because their records are damaged on this node's disk."""
 
 
 def read_slice(source: RangeSource, wanted: Sequence[Span], rows: int, size_bytes: int) -> RangeSlice:
@@ -90,7 +92,12 @@ def read_slice(source: RangeSource, wanted: Sequence[Span], rows: int, size_byte
             del sequences[kept:]
     columns = _gather(source, sequences, memory)
     flags = _redelivered(columns.sequences, memory, source.delivered_up_to())
-    return RangeSlice(columns, flags, sum(map(len, columns.bodies)), max(reached, first))
+    damaged = _without(sequences, columns.sequences)
+    return RangeSlice(columns, flags, sum(map(len, columns.bodies)), max(reached, first), damaged)
+
+
+def _without(wanted: list[int], found: list[int]) -> Sequence[int]:
+    return sorted(set(wanted).difference(found)) if len(found) < len(wanted) else ()
 
 
 def _fit(source: RangeSource, sequences: list[int], size_bytes: int) -> bool:

@@ -25,6 +25,8 @@ class DamagedRecords:
         """(queue, sequence) → position of the damaged record."""
         self.unseen = False
         """True after a message was recorded, until the broker reads `pending`."""
+        self.unrepairable: set[tuple[int, int]] = set()
+        """Messages, by queue and sequence, of which no node with a copy of the queue has a good one."""
         self.found_total = 0
         self.repaired_total = 0
 
@@ -46,6 +48,10 @@ class DamagedRecords:
         """Remove a message that has a good copy again."""
         if self._found.pop((queue_id, sequence), None) is not None:
             self.repaired_total += 1
+
+    def awaits_repair(self, queue_id: int, sequences: Iterable[int]) -> bool:
+        """Return whether another node may have a good copy of one of these damaged messages."""
+        return any((queue_id, sequence) not in self.unrepairable for sequence in sequences)
 
     def pending(self) -> dict[int, list[int]]:
         """Return the damaged messages that are still stored: queue → ascending sequences."""

@@ -248,6 +248,10 @@ class JournalQueue:
         self.check()
         self._journal.gatherer.gather(self.queue_id, self.table, self.paged, sequences, into)
 
+    def awaits_repair(self, sequences: Iterable[int]) -> bool:
+        """Return whether another node may have a good copy of one of these damaged messages."""
+        return self._journal.damage.awaits_repair(self.queue_id, sequences)
+
     def rewrite(self, message: Message) -> bool:
         """Append a good copy of a stored message whose record is damaged, and point the table at the copy.
         Return False if the message is no longer stored or is another one."""
