@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from mirrormq import limits
+from mirrormq.errors import DamageError
 from mirrormq.queues.publish_ids import PublishOrigin, SeenPublishIds, publish_id_of, publish_ids_in
 from mirrormq.storage.journal import Journal
+from mirrormq.storage.journal_limits import PRODUCERS_ID
+from mirrormq.storage.producer_ids import EVERY_SEQUENCE
 from mirrormq.wire.fields import Field, table_of
 from mirrormq.wire.properties import BasicProperties, encode_properties
 from tests.queues.support import make_disk, make_message, open_journal
@@ -137,3 +140,32 @@ def test_queues_that_are_gone_are_forgotten() -> None:
     journal.forget_unknown({2})
     journal.close()
     assert open_journal(disk).queue(1).producer_ids() == {}
+
+
+@pytest.mark.parametrize(("while_stopped", "known"), [(False, {key("job"): 30}), (True, {})])
+def test_damaged_records_are_written_again_or_removed(while_stopped: bool, known: dict[str, int]) -> None:
+    disk = make_disk()
+    journal = open_journal(disk)
+    for first in (1, 11, 21):
+        stored(journal, first, first + 9)
+        journal.flush(sync=True)
+    journal.flush(sync=True)  # writes the last entry, which `close` would replace otherwise
+    store = journal.queue(PRODUCERS_ID)
+    numbers = store.between(0, EVERY_SEQUENCE, 10)
+    positions = [found.position for found in store.load(numbers)]
+    if while_stopped:
+        journal.close()
+    for position in positions:
+        disk.flip(journal.segments.path(position >> 32), (position & 0xFFFFFFFF) + 30, 2)
+    if while_stopped:
+        journal = open_journal(disk)
+    else:
+        with pytest.raises(DamageError):
+            store.load(numbers)
+    assert journal.damage.pending() == {PRODUCERS_ID: list(numbers)}
+    journal.producer_ids.rewrite_damaged(numbers)
+    for _ in range(2):
+        journal.flush(sync=True)
+    assert not journal.damage.pending()
+    disk.crash()
+    assert open_journal(disk).queue(1).producer_ids() == known

@@ -17,6 +17,7 @@ from mirrormq.queues.message import Message
 from mirrormq.queues.queue import Queue
 from mirrormq.remote.remote_messages import AboutRepairs, FetchedMessages, FetchMessages, StoredMessage
 from mirrormq.remote.stream import Stream
+from mirrormq.storage.journal_limits import PRODUCERS_ID
 from mirrormq.wire.content import properties_of
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class RecordRepair:
         known = {(queue_id, number) for queue_id, numbers in pending.items() for number in numbers}
         self._reported &= known
         damage.unrepairable &= known
+        if producers := pending.pop(PRODUCERS_ID, None):
+            self._broker.journal.producer_ids.rewrite_damaged(producers)
         for queue_id, sequences in pending.items():
             if queue_id not in self._waiting:
                 self._ask(queue_id, sequences)

@@ -151,6 +151,20 @@ class ProducerIds:
         self._places.update(zip(entries, range(first, first + len(entries)), strict=True))
         store.forget(replaced)
 
+    def rewrite_damaged(self, sequences: Collection[int]) -> None:
+        """Write entries again whose records are damaged, and remove the records that recovery could not
+        read. No other node can help: each one numbers its own records."""
+        keys = {place: key for key, place in self._places.items()}
+        unreadable = [number for number in sequences if number not in keys]
+        # An entry takes the way of a changed one, because its mark may cover messages that are not synced.
+        self._dirty.update((keys[number], None) for number in sequences if number in keys)
+        self._store.forget(unreadable)
+        for queue_id, known in self._known.items() if unreadable else ():
+            if NOBODY not in known:
+                known[NOBODY] = 0
+                self._dirty[queue_id, NOBODY] = None
+        self._journal.want_sync()  # the flush of this turn; the next one writes the entries
+
     # -- recovery -------------------------------------------------------------------------------
 
     def recover(self) -> None:
