@@ -154,7 +154,7 @@ def keep_twice(end: Ended) -> None:
 
 def read_differently(end: Ended) -> None:
     for sequence, body in ((7, "m3"), (8, "m4"), (7, "m3"), (7, "m4")):
-        end.history.read.append(ReadRecord("q", sequence, body, "a", 9))
+        end.history.read.append(ReadRecord("q", 1, sequence, body, "a", 9))
 
 
 def hang(end: Ended) -> None:

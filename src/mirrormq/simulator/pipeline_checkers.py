@@ -26,17 +26,17 @@ class PublishIdsAreKeptOnce:
 
 
 class ReadsAreRepeatable:
-    """Range reads: a sequence of a queue is one message, whichever node answers and whenever. After a fork
-    each side has its own sequences."""
+    """Range reads: a sequence of a queue is one message, whichever node answers and whenever. A queue that
+    is declared again after deletion is another queue. After a fork each side has its own sequences."""
 
     def __init__(self, *, parting: bool) -> None:
         self._parting = parting
 
     def finish(self, end: EndState) -> Iterator[str]:
-        first: dict[tuple[str, int], str] = {}
+        first: dict[tuple[int, int], str] = {}
         wrong: set[str] = set()
         for read in end.history.read if not self._parting else ():
-            known = first.setdefault((read.queue, read.sequence), read.body)
+            known = first.setdefault((read.queue_id, read.sequence), read.body)
             if known != read.body:
                 wrong.add(f"{read.sequence} of {read.queue} is {known}, and {read.body} at {read.at_ms} ms")
         if wrong:

@@ -99,7 +99,8 @@ class RangeReader(SimulatedClient):
             self._extent = None
             self.session.ask(range_protocol.extent(self.queue), b"")
         else:
-            self.session.ask(range_protocol.read(self.queue, extent.first, extent.next, READ_BYTES), b"")
+            request = range_protocol.read(self.queue, extent.first, extent.next, READ_BYTES)
+            self.session.ask(range_protocol.meant(request, extent.id), b"")
 
     def on_event(self, event: Event) -> None:
         if isinstance(event, MethodReply) and isinstance(event.method, methods.BasicConsumeOk):
@@ -116,9 +117,9 @@ class RangeReader(SimulatedClient):
         if self._extent is None:
             self._extent = range_protocol.read_extent(headers)
             return
-        self._extent = None
+        queue_id, self._extent = self._extent.id, None
         now = self.hosts.timeline.now_ms
         self.hosts.history.read += [
-            ReadRecord(self.queue, row.sequence, row.body.decode(), self.node, now)
+            ReadRecord(self.queue, queue_id, row.sequence, row.body.decode(), self.node, now)
             for row in RangeBatch(body)
         ]

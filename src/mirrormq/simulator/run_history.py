@@ -78,6 +78,7 @@ class ReadRecord(NamedTuple):
     """Message that a range read returned."""
 
     queue: str
+    queue_id: int
     sequence: int
     body: str
     node: str

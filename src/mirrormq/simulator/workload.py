@@ -180,6 +180,8 @@ class SimulatedClient:
         self.hosts.nudge(node)
 
     def _hear(self, event: Event) -> None:
+        if self.session is None:
+            return  # the client hung up at an earlier event of the same output
         self._heard_ms = self.hosts.timeline.now_ms
         if isinstance(event, Closed | ChannelClosed):
             self.closed(event.code, event.text)
