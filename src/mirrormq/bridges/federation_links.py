@@ -164,7 +164,7 @@ FEDERATION = LinkProvider(_wanted, _concerns)
 
 
 def federated_exchange(state: MetadataState, key: LinkKey) -> FederatedExchange | None:
-    """Return the definition of an exchange link; None if no policy asks for it any more."""
+    """Return the definition of an exchange link; None if no policy defines it."""
     vhost, _, name = key
     resource, wanted = link_parts(name)
     exchange = state.exchanges.get((vhost, resource))
@@ -182,7 +182,7 @@ def federated_exchange(state: MetadataState, key: LinkKey) -> FederatedExchange 
 
 
 def federated_queue(state: MetadataState, key: LinkKey) -> FederatedQueue | None:
-    """Return the definition of a queue link; None if no policy asks for it any more."""
+    """Return the definition of a queue link; None if no policy defines it."""
     vhost, _, name = key
     resource, wanted = link_parts(name)
     queue = state.queues.get((vhost, resource))

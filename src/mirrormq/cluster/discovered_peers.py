@@ -64,7 +64,7 @@ def _objects(value: Any, key: str) -> Iterable[Mapping[str, Any]]:
 
 
 def absent_members(running: Mapping[str, bool], discovered: Collection[str]) -> list[str]:
-    """Return the stopped members that discovery does not show any more. An empty result of discovery is more
+    """Return the stopped members that discovery no longer shows. An empty result of discovery is more
     likely a fault than the end of all nodes."""
     if not discovered:
         return []

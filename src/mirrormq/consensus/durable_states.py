@@ -66,7 +66,7 @@ def went_back(known: DurableState, stated: DurableState) -> bool:
             if starts[place] in starts[:place] and not _is_less(stated.starts[place], known):
                 after = place + 1
         return after < len(starts) and _is_less(stated.starts[after], known)
-    # Older starts are not stated any more. The oldest stated one must have found what is known, and more.
+    # Older starts are no longer stated. The oldest stated one must have found what is known, and more.
     oldest = stated.starts[0] if stated.starts else stated
     return oldest.boots <= known.boots or _is_less(oldest, known)
 

@@ -1,6 +1,6 @@
 """Peer watch: repeats peer discovery while a node runs.
 
-It looks for stopped members that discovery does not show any more: the cluster was scaled down. It names them
+It looks for stopped members that discovery no longer shows: the cluster was scaled down. It names them
 in the log, or removes them (`cluster_formation.node_cleanup.only_log_warning = false`).
 """
 
