@@ -110,3 +110,54 @@ def test_links_survive_a_snapshot() -> None:
     leader = Leader("a")
     leader.shovel("s")
     assert MetadataState.from_snapshot(leader.state.snapshot()).links == leader.state.links
+
+
+def static(leader: Leader, node: str, *names: str, running: bool = True, incarnation: int = 1) -> None:
+    """Let a node state its static shovels."""
+    leader.apply(c.PutNode(Node(node, incarnation=incarnation, running=running, static_shovels=names)))
+    leader.work()
+
+
+def test_a_static_shovel_runs_on_one_of_the_nodes_that_have_it() -> None:
+    leader = Leader("a", "b", "c")
+    for node in "bc":
+        static(leader, node, "s")
+    assert leader.state.links.keys() == {("", "static-shovel", "s")}
+    link = leader.state.links["", "static-shovel", "s"]
+    assert (link.node, link.epoch) == ("b", 1)
+    static(leader, "b", "s", running=False)
+    assert leader.state.links[link.key].node == "c" and leader.state.links[link.key].epoch == 2
+    static(leader, "b", "s", incarnation=2)
+    assert leader.state.links[link.key].node == "c", "a returning node does not take it back"
+    leader.apply(c.DeleteVhost("/"))
+    leader.work()
+    assert link.key in leader.state.links, "it belongs to no vhost"
+
+
+def test_a_static_shovel_leaves_a_node_that_lost_its_definition() -> None:
+    leader = Leader("a", "b")
+    static(leader, "a", "s")
+    static(leader, "b", "s")
+    static(leader, "a", incarnation=2)
+    assert leader.state.links["", "static-shovel", "s"].node == "b"
+    static(leader, "b", incarnation=2)
+    assert not leader.state.links
+
+
+def test_a_static_shovel_waits_for_a_node_that_has_it() -> None:
+    leader = Leader("a", "b")
+    static(leader, "a", "s")
+    static(leader, "a", "s", running=False)
+    assert leader.state.links["", "static-shovel", "s"].node == "a", "b cannot run it"
+    static(leader, "a", "s", incarnation=2)
+    assert leader.state.links["", "static-shovel", "s"].epoch == 2
+
+
+def test_a_static_shovel_leaves_a_node_in_maintenance_only_for_one_that_has_it() -> None:
+    leader = Leader("a", "b")
+    static(leader, "a", "s")
+    leader.apply(c.PutNode(Node("a", incarnation=1, running=True, maintenance=True, static_shovels=("s",))))
+    leader.work()
+    assert leader.state.links["", "static-shovel", "s"].node == "a"
+    static(leader, "b", "s")
+    assert leader.state.links["", "static-shovel", "s"].node == "b"

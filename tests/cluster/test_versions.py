@@ -63,6 +63,21 @@ def test_a_version_that_an_older_node_has_dropped_is_stated_again() -> None:
     assert cluster.nodes["a"].member.consensus.state.log.last == entries, "once is enough"
 
 
+def test_static_shovels_that_an_older_node_has_dropped_are_stated_again_and_wait_for_its_upgrade() -> None:
+    cluster = Cluster(3)
+    restart(cluster, "b", PROTOCOL_VERSION_OLDEST)
+    cluster.nodes["a"].member.static_shovels = ("s",)
+    cluster.until(lambda: cluster.state("c").nodes["a"].static_shovels == ("s",))
+    record = cluster.state("c").nodes["a"]
+    cluster.write("c", c.PutNode(msgspec.structs.replace(record, static_shovels=())))
+    cluster.until(lambda: cluster.state("c").nodes["a"].static_shovels == ("s",))
+    cluster.run(2000)
+    assert not cluster.state("a").links
+    restart(cluster, "b", PROTOCOL_VERSION)
+    cluster.until(lambda: cluster.state("b").links)
+    assert cluster.state("b").links["", "static-shovel", "s"].node == "a"
+
+
 def test_an_older_node_does_not_join_members_that_are_all_newer() -> None:
     world = World()
     world.found("a")

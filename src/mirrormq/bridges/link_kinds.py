@@ -17,7 +17,7 @@ from mirrormq.bridges.federation_links import (
 )
 from mirrormq.bridges.federation_queue import queue_plan
 from mirrormq.bridges.link_context import LinkContext
-from mirrormq.bridges.link_placement import SHOVEL
+from mirrormq.bridges.link_placement import SHOVEL, STATIC_SHOVEL
 from mirrormq.bridges.link_plan import LinkPlan
 from mirrormq.bridges.link_status import shown_uri
 from mirrormq.bridges.shovel_parameters import ShovelDefinition, definition_of
@@ -67,8 +67,15 @@ def _federation_uris(
     return definition.upstream.uris, (f"amqp:///{quote(definition.vhost, safe='')}",)
 
 
+def kinds_of_node(static_shovels: Mapping[str, ShovelDefinition]) -> Mapping[str, LinkKind]:
+    """Return all kinds of links on a node with these static shovels."""
+    static = LinkKind(lambda state, key: static_shovels.get(key[2]), _shovel_plan, _shovel_uris)
+    return {**KINDS, STATIC_SHOVEL: static}
+
+
 KINDS: Mapping[str, LinkKind] = {
     SHOVEL: LinkKind(_shovel, _shovel_plan, _shovel_uris),
     EXCHANGE_LINK: LinkKind(federated_exchange, exchange_plan, _federation_uris),
     QUEUE_LINK: LinkKind(federated_queue, queue_plan, _federation_uris),
 }
+"""Kinds of links that the metadata defines, the same on every node."""

@@ -3,7 +3,8 @@
 Links are derived from the metadata: a provider names the links that the definitions ask for. The leader
 compares them with the assignments, and proposes the difference:
 
-    a link without an assignment           → the running node with the fewest links
+    a link without an assignment           → the running node with the fewest links; a static shovel goes
+                                             to a node that has its definition
     its node has stopped, failed or drains → another running node, with the next epoch
     an assignment that no definition needs → dropped
 
@@ -20,7 +21,7 @@ from mirrormq.bridges.federation_links import FEDERATION
 from mirrormq.bridges.wanted_links import LinkProvider, WantedLink
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.changes import Change
-from mirrormq.metadata.link_records import Link
+from mirrormq.metadata.link_records import Link, LinkKey
 from mirrormq.metadata.records import Node, Parameter
 from mirrormq.metadata.state import MetadataState
 
@@ -41,7 +42,34 @@ def _concerns_shovels(change: Change) -> bool:
 
 SHOVELS = LinkProvider(_shovels, _concerns_shovels)
 
-PROVIDERS: Sequence[LinkProvider] = (SHOVELS, FEDERATION)
+STATIC_SHOVEL = "static-shovel"
+"""Kind of links of shovels that nodes have in their settings. Such a link has no vhost."""
+
+
+def static_shovel_key(name: str) -> LinkKey:
+    """Return the key of a static shovel's link."""
+    return ("", STATIC_SHOVEL, name)
+
+
+def static_shovel_nodes(state: MetadataState) -> dict[str, frozenset[str]]:
+    """Return the name of each static shovel with the nodes that have it in their settings."""
+    nodes: dict[str, set[str]] = {}
+    for node in state.nodes.values():
+        for name in node.static_shovels:
+            nodes.setdefault(name, set()).add(node.name)
+    return {name: frozenset(found) for name, found in sorted(nodes.items())}
+
+
+def _static_shovels(state: MetadataState) -> Iterable[WantedLink]:
+    return [
+        WantedLink(static_shovel_key(name), among=nodes) for name, nodes in static_shovel_nodes(state).items()
+    ]
+
+
+# The placement compares after each change of a node, so no other change concerns static shovels.
+STATIC_SHOVELS = LinkProvider(_static_shovels, lambda change: False)
+
+PROVIDERS: Sequence[LinkProvider] = (SHOVELS, STATIC_SHOVELS, FEDERATION)
 """Providers of all kinds of links."""
 
 
@@ -84,13 +112,13 @@ class LinkPlacement:
         homeless: list[WantedLink] = []
         for link in wanted.values():
             assigned = state.links.get(link.key)
-            if assigned is not None and _is_well(assigned, link, nodes, able):
+            if assigned is not None and _is_well(assigned, link, nodes, _candidates(link, nodes, able)):
                 load[assigned.node] += 1
             else:
                 homeless.append(link)
         changes = []
         for link in sorted(homeless):
-            node = link.node if link.node in nodes else _least_loaded(load, able)
+            node = link.node if link.node in nodes else _least_loaded(load, _candidates(link, nodes, able))
             if not node:
                 continue
             load[node] += 1
@@ -105,6 +133,15 @@ class LinkPlacement:
         if dropped:
             commands.append(c.AssignLinks([], dropped))
         return commands
+
+
+def _candidates(link: WantedLink, nodes: dict[str, Node], able: list[str]) -> list[str]:
+    """Return the running nodes that may have a link: of those that can run it, first those not in
+    maintenance."""
+    among = link.among
+    if among is None:
+        return able
+    return [name for name in able if name in among] or [name for name in nodes if name in among]
 
 
 def _is_well(assigned: Link, wanted: WantedLink, nodes: dict[str, Node], able: list[str]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mirrormq.bridges.link_plan import Destination, LinkPlan, Outgoing, Setup, Source, Subscription
+from mirrormq.bridges.link_status import shown_uri
 from mirrormq.bridges.setup_scripts import bound_exclusive_queue, declared_queue
 from mirrormq.bridges.shovel_parameters import ShovelDefinition
 from mirrormq.client.amqp_uri import parse_amqp_uri
@@ -16,6 +17,9 @@ from mirrormq.wire.properties import decode_properties, encode_properties
 
 FORWARD_HEADER = "x-shovelled"
 TIMESTAMP_HEADER = "x-shovelled-timestamp"
+PROTOCOL = "amqp091"
+STATIC, DYNAMIC = "static", "dynamic"
+"""Types of shovels: defined in a node's settings, or by a parameter."""
 
 
 class ShovelTransform:
@@ -66,10 +70,14 @@ class ShovelTransform:
 def forward_entry(
     definition: ShovelDefinition, vhost: str, name: str, cluster: str, source_uri: str, destination_uri: str
 ) -> Table:
-    """Return the entry of `x-shovelled` for a dynamic shovel; URIs are without credentials."""
+    """Return the entry of `x-shovelled`; URIs are without credentials. Static shovels have no vhost, and
+    RabbitMQ does not name their ends."""
+    if not vhost:
+        static = {"shovelled-by": cluster, "shovel-type": STATIC, "shovel-name": name}
+        return table_of(static | {"src-uri": source_uri, "dest-uri": destination_uri})
     entry = {
         "shovelled-by": cluster,
-        "shovel-type": "dynamic",
+        "shovel-type": DYNAMIC,
         "shovel-name": name,
         "shovel-vhost": vhost,
         "src-uri": source_uri,
@@ -87,6 +95,23 @@ def forward_entry(
     }
     entry.update({key: value for key, value in optional.items() if value is not None})
     return table_of(entry)
+
+
+def ends_of(definition: ShovelDefinition) -> dict[str, str]:
+    """Return the ends of a shovel under the names of the HTTP API, without credentials."""
+    given = {
+        "src_uri": shown_uri(definition.source_uris[0]),
+        "src_protocol": PROTOCOL,
+        "dest_protocol": PROTOCOL,
+        "dest_uri": shown_uri(definition.destination_uris[0]),
+        "src_queue": definition.source_queue,
+        "src_exchange": definition.source_exchange,
+        "src_exchange_key": definition.source_exchange_key or None,
+        "dest_queue": definition.destination_queue,
+        "dest_exchange": definition.destination_exchange,
+        "dest_exchange_key": definition.destination_exchange_key,
+    }
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def plan_of(name: str, definition: ShovelDefinition, transform: ShovelTransform) -> LinkPlan:

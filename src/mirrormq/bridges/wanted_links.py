@@ -16,6 +16,8 @@ class WantedLink(NamedTuple):
     key: LinkKey
     node: str = ""
     """Node that the link must run on, if it runs; empty: any node."""
+    among: frozenset[str] | None = None
+    """Nodes that are able to run the link; None: all."""
 
 
 class LinkProvider(NamedTuple):

@@ -88,7 +88,7 @@ class ApplicationLifecycle:
         self._leave_by_ms = 0
         self._shutdown_written = False
         self._drained_since_ms: int | None = None
-        self._version_pending = False
+        self._facts_pending = False
         """Whether a write of this node's version is not applied yet."""
         self._proceed: Callable[[], None] | None = None
 
@@ -164,7 +164,7 @@ class ApplicationLifecycle:
             elif self.phase is LifecyclePhase.LEAVING:
                 self._shut_down_if_drained(now_ms)
             else:
-                self._state_version()
+                self._state_facts()
         elif self.phase is LifecyclePhase.IDLE and self.wanted and not self.start_blocker():
             self._claim()
 
@@ -191,22 +191,27 @@ class ApplicationLifecycle:
         incarnation = self.last_incarnation + 1
         member = self._member
         claim = Node(
-            member.name, member.address, incarnation, running=True, start=self._start, version=member.version
-        )
+            member.name, member.address, incarnation, running=True, start=self._start, version=member.version,
+            static_shovels=member.static_shovels,
+        )  # fmt: skip
         member.metadata.write(c.DropTransient(member.name, list(self.idle().items())))
         member.metadata.write(c.PutNode(claim), lambda: self._claimed(incarnation))
 
-    def _state_version(self) -> None:
-        """Repeat this node's version if the metadata lacks it: an older node has made the snapshot, or has
-        written the record."""
-        record = self._record
-        if record is not None and record.version != self._member.version and not self._version_pending:
-            self._version_pending = True
-            again = msgspec.structs.replace(record, version=self._member.version)
-            self._member.metadata.write(c.PutNode(again), self._version_stated)
+    def _state_facts(self) -> None:
+        """Repeat this node's version and static shovels if the metadata lacks them: an older node has made
+        the snapshot, or has written the record."""
+        record, member = self._record, self._member
+        if record is None or self._facts_pending:
+            return
+        if (record.version, record.static_shovels) != (member.version, member.static_shovels):
+            self._facts_pending = True
+            again = msgspec.structs.replace(
+                record, version=member.version, static_shovels=member.static_shovels
+            )
+            member.metadata.write(c.PutNode(again), self._facts_stated)
 
-    def _version_stated(self) -> None:
-        self._version_pending = False
+    def _facts_stated(self) -> None:
+        self._facts_pending = False
 
     def _claimed(self, incarnation: int) -> None:
         if self.phase is not LifecyclePhase.CLAIMING:

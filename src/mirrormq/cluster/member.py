@@ -87,6 +87,8 @@ class Member:
     """Member of a cluster. Implements `metadata.store.ReplicationGroup`."""
 
     version = PROTOCOL_VERSION
+    static_shovels: tuple[str, ...] = ()
+    """Names of the shovels in this node's settings, sorted."""
     _outdated = False
     """Flag: a peer has reported that this node's data directory went back."""
 

@@ -42,7 +42,7 @@ def parse_conf(text: str, name: str) -> list[ConfEntry]:
         where = f"{name}:{number}"
         match = LINE.match(line)
         if match is None:
-            raise ConfigurationError(f"{where}: expected `key = value`, found `{line}`.")
+            raise ConfigurationError(f"{where}: expected `key = value`, found `{_without_secrets(line)}`.")
         key = match["key"]
         entries.append(ConfEntry(key, _value(match["value"], key, where), where))
     return entries
@@ -57,6 +57,12 @@ def read_conf(path: Path) -> list[ConfEntry]:
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"The configuration file {path} is not UTF-8 text.") from error
     return parse_conf(text, str(path))
+
+
+def _without_secrets(line: str) -> str:
+    """Return a line for an error message: of a password or a URI only the first word."""
+    words = line.split()
+    return f"{words[0]} …" if len(words) > 1 and ("://" in line or "pass" in line) else line
 
 
 def _value(text: str, key: str, where: str) -> str:

@@ -6,6 +6,8 @@ Three shapes of key:
     family    `listeners.tcp.1 = 5672`              every key of it, in the order of the last word
     switches  `loopback_users.guest = false`        the last words whose value is true
 
+Keys `shovel.NAME.KEY` of static shovels are kept as text: `bridges.static_shovels` knows their types.
+
 A family or set of switches in a stronger source (a flag, the environment) replaces the whole family
 of the weaker source. Keys of RabbitMQ without a meaning here (Erlang's garbage collector, quorum
 queues …) are accepted with a warning: a file from RabbitMQ works. Any other key is refused.

@@ -38,6 +38,22 @@ class Seed(NamedTuple):
     address: Address
 
 
+@dataclass(frozen=True, slots=True)
+class ShovelEntry:
+    """One key of a static shovel, `shovel.NAME.KEY`. `bridges.static_shovels` reads its value."""
+
+    name: str
+    path: tuple[str, ...]
+    """Words after the name: the key, and the place in a list or the name in a table."""
+    value: str = field(repr=False)
+    """Text as written; a URI contains a password."""
+    source: str
+
+    @property
+    def key(self) -> str:
+        return ".".join(("shovel", self.name, *self.path))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsOptions:
     """`ssl_options.*`: certificates of the TLS listeners and verification of the client."""
@@ -247,9 +263,17 @@ class Settings:
     """With `detailed` the HTTP API also reports rates between each channel, exchange and queue; with `none`
     it reports counts of messages and no rates."""
 
+    static_shovels: tuple[ShovelEntry, ...] = field(default=(), repr=False)
+    """`shovel.NAME.KEY`: shovels that an operator defines in the file."""
+
     log: LogOptions = LogOptions()
     warnings: tuple[str, ...] = ()
     """Sentences for the log at start: accepted keys of RabbitMQ that have no effect."""
+
+    @property
+    def static_shovel_names(self) -> tuple[str, ...]:
+        """Names of the static shovels, sorted."""
+        return tuple(sorted({entry.name for entry in self.static_shovels}))
 
     def memory_limit_bytes(self, total_bytes: int) -> int:
         """Return the memory watermark on a machine with this much memory."""

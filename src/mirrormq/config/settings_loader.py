@@ -20,7 +20,7 @@ from mirrormq.config.keys import (
     WITHOUT_MEANING,
     SettingKey,
 )
-from mirrormq.config.settings import MANAGEMENT_TLS_DEFAULT, Address, Settings
+from mirrormq.config.settings import MANAGEMENT_TLS_DEFAULT, Address, Settings, ShovelEntry
 from mirrormq.config.settings_checks import check
 from mirrormq.config.value_readers import one_of
 from mirrormq.errors import ConfigurationError
@@ -32,6 +32,7 @@ UNNAMED_HOST = {
     "metrics_listener": Address("", 15692),
 }
 """Listeners that are written as two keys, with defaults for a missing one."""
+SHOVEL_PREFIX = "shovel."
 EXCLUSIVE_PAIRS = (
     ("memory_high_watermark_relative", "memory_high_watermark_bytes"),
     ("disk_free_limit_relative", "disk_free_limit_bytes"),
@@ -80,12 +81,25 @@ class _Builder:
                 families[entry.key] = {}
             elif entry.key in SCALARS:
                 self._set_scalar(SCALARS[entry.key], _read(SCALARS[entry.key], entry))
+            elif entry.key.startswith(SHOVEL_PREFIX):
+                self._add_shovel_entry(entry)
             elif family is not None:
                 families.setdefault(family, {})[word] = _read(FAMILIES[family], entry)
             else:
                 self._without_a_place(entry)
         for name, members in families.items():
             self._set_family(name, members)
+
+    def _add_shovel_entry(self, entry: ConfEntry) -> None:
+        _, name, *path = split_key(entry.key)
+        if not name or not all(path) or not path:
+            raise ConfigurationError(
+                f"{entry.source}: write {entry.key} as shovel.NAME.KEY, such as shovel.archive.src-queue."
+            )
+        kept = [
+            known for known in self.settings.static_shovels if (known.name, known.path) != (name, (*path,))
+        ]
+        self._replace(static_shovels=(*kept, ShovelEntry(name, (*path,), entry.value, entry.source)))
 
     def _family(self, key: str) -> tuple[str | None, str]:
         words = split_key(key)
@@ -176,6 +190,6 @@ def _index(word: str) -> tuple[int, int, str]:
 
 
 def _nearest(key: str) -> str:
-    known = [*SCALARS, *(f"{name}.NAME" for name in FAMILIES)]
+    known = [*SCALARS, *(f"{name}.NAME" for name in FAMILIES), "shovel.NAME.KEY"]
     close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
     return f"; the nearest known key is {close[0]}" if close else ""

@@ -1,7 +1,8 @@
 """Rows of shovels under RabbitMQ's names, for `shovel_status` and the HTTP API.
 
-Every node knows all shovels. Only the node that runs one knows its status. A shovel without a status is
-`starting`: no node has taken it yet, or its node does not answer.
+Every node knows all shovels by name. Only the node that runs one knows its status. A shovel without a status
+is `starting`: no node has taken it yet, or its node does not answer. The definition of a static shovel is in
+the settings of its nodes, so its ends come with the status.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from mirrormq.bridges.link_kinds import KINDS
-from mirrormq.bridges.link_placement import SHOVEL
-from mirrormq.bridges.link_status import LinkState, shown_uri
-from mirrormq.bridges.shovel_parameters import ShovelDefinition
+from mirrormq.bridges.link_placement import SHOVEL, STATIC_SHOVEL, static_shovel_key, static_shovel_nodes
+from mirrormq.bridges.link_status import LinkState
+from mirrormq.bridges.shovel_plan import DYNAMIC, STATIC, ends_of
 from mirrormq.metadata.link_records import LinkKey
 from mirrormq.metadata.state import MetadataState
 
-PROTOCOL = "amqp091"
 COUNTS = ("attempts", "forwarded", "remaining", "pending", "unconfirmed", "refused", "restarts")
 """Facts of a link's status that RabbitMQ 3.10 does not have."""
 
@@ -28,7 +28,8 @@ class Shovel:
     """Shovel with the status that its node reports."""
 
     key: LinkKey
-    definition: ShovelDefinition
+    ends: dict[str, Any]
+    """URIs without credentials, names of queues and exchanges; empty if no node reports a static shovel."""
     node: str
     status: dict[str, Any]
     """Row of the link; empty if no node reports one."""
@@ -37,18 +38,43 @@ class Shovel:
     def state(self) -> str:
         return str(self.status.get("state", LinkState.STARTING.value))
 
+    @property
+    def type(self) -> str:
+        return STATIC if self.key[1] == STATIC_SHOVEL else DYNAMIC
+
+    @property
+    def place(self) -> dict[str, str]:
+        """Vhost of a dynamic shovel; static ones have none."""
+        return {"vhost": self.key[0]} if self.key[0] else {}
+
 
 def all_shovels(state: MetadataState, link_rows: Iterable[dict[str, Any]]) -> list[Shovel]:
-    """Return every shovel, sorted by vhost and name."""
+    """Return every shovel: static ones, then dynamic ones, sorted by vhost and name."""
     reported = {(row["vhost"], row["kind"], row["name"]): row for row in link_rows}
+    static = [static_shovel_key(name) for name in static_shovel_nodes(state)]
     found = []
-    for key in sorted(key for key in state.parameters if key[1] == SHOVEL):
+    for key in static + sorted(key for key in state.parameters if key[1] == SHOVEL):
         assigned, row = state.links.get(key), reported.get(key, {})
         if assigned is None or row.get("epoch", 0) < assigned.epoch:
             row = {}
-        definition = KINDS[SHOVEL].define(state, key)
-        found.append(Shovel(key, definition, "" if assigned is None else assigned.node, row))
+        definition = KINDS[SHOVEL].define(state, key) if key[1] == SHOVEL else None
+        ends = row.get("ends", {}) if definition is None else ends_of(definition)
+        if ends:
+            used = {"src_uri": row.get("source_uri"), "dest_uri": row.get("destination_uri")}
+            ends = ends | {name: uri for name, uri in used.items() if uri}
+        found.append(Shovel(key, ends, "" if assigned is None else assigned.node, row))
     return found
+
+
+def deletion_refusal(state: MetadataState, key: LinkKey) -> str:
+    """Return why a shovel cannot be deleted; empty for a dynamic one."""
+    if key[1] != STATIC_SHOVEL:
+        return ""
+    nodes = ", ".join(sorted(static_shovel_nodes(state)[key[2]]))
+    return (
+        f"Shovel '{key[2]}' is static: remove the keys shovel.{key[2]}.* from the settings file of {nodes}, "
+        "then restart the node"
+    )
 
 
 def moment(milliseconds: int, *, padded: bool) -> str:
@@ -60,23 +86,6 @@ def moment(milliseconds: int, *, padded: bool) -> str:
     return time.strftime("%Y-%m-%d ", given) + hour + time.strftime(":%M:%S", given)
 
 
-def _ends(shovel: Shovel) -> dict[str, Any]:
-    definition, status = shovel.definition, shovel.status
-    given = {
-        "src_uri": status.get("source_uri") or shown_uri(definition.source_uris[0]),
-        "src_protocol": PROTOCOL,
-        "dest_protocol": PROTOCOL,
-        "dest_uri": status.get("destination_uri") or shown_uri(definition.destination_uris[0]),
-        "src_queue": definition.source_queue,
-        "src_exchange": definition.source_exchange,
-        "src_exchange_key": definition.source_exchange_key or None,
-        "dest_queue": definition.destination_queue,
-        "dest_exchange": definition.destination_exchange,
-        "dest_exchange_key": definition.destination_exchange_key,
-    }
-    return {name: value for name, value in given.items() if value is not None}
-
-
 def api_row(shovel: Shovel) -> dict[str, Any]:
     """Return the row of `/api/shovels`."""
     status = shovel.status
@@ -84,10 +93,10 @@ def api_row(shovel: Shovel) -> dict[str, Any]:
         "node": shovel.node,
         "timestamp": moment(status.get("changed_ms", 0), padded=False),
         "name": shovel.key[2],
-        "vhost": shovel.key[0],
-        "type": "dynamic",
+        **shovel.place,
+        "type": shovel.type,
         "state": shovel.state,
-        **_ends(shovel),
+        **shovel.ends,
     }
     if status.get("reason"):
         row["reason"] = status["reason"]
@@ -114,13 +123,13 @@ CTL_NAMES = {
 
 def ctl_row(shovel: Shovel) -> dict[str, Any]:
     """Return the row of `shovel_status`."""
-    row: dict[str, Any] = {CTL_NAMES[name]: value for name, value in _ends(shovel).items()}
+    row: dict[str, Any] = {CTL_NAMES[name]: value for name, value in shovel.ends.items()}
     row |= {
         "last_changed": moment(shovel.status.get("changed_ms", 0), padded=True),
         "name": shovel.key[2],
         "state": shovel.state,
         "termination_reason": shovel.status.get("reason", ""),
-        "type": "dynamic",
-        "vhost": shovel.key[0],
+        "type": shovel.type,
+        **shovel.place,
     }
     return dict(sorted(row.items()))

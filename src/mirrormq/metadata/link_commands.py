@@ -23,7 +23,10 @@ def assign_links(state: MetadataState, command: c.AssignLinks) -> None:
         link = change.record
         before = state.links.get(link.key)
         node = state.nodes.get(link.node)
-        if link.vhost not in state.vhosts or (node is not None and node.incarnation != link.incarnation):
+        # Static shovels belong to no vhost. Links of other kinds end with their vhost.
+        if link.vhost and link.vhost not in state.vhosts:
+            continue
+        if node is not None and node.incarnation != link.incarnation:
             continue
         if link.epoch == (0 if before is None else before.epoch) + 1:
             state.store(link)

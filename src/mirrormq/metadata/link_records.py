@@ -12,8 +12,9 @@ class Link(msgspec.Struct, frozen=True, tag="link", array_like=True):
     """Assignment of a link of a bridge to the one node that runs it."""
 
     vhost: str
+    """Vhost of the definition; empty for a static shovel."""
     kind: str
-    """Kind of the bridge: `shovel` or one of federation's."""
+    """Kind of the bridge: `shovel`, `static-shovel` or one of federation's."""
     name: str
     node: str
     incarnation: int

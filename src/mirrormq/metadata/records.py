@@ -276,6 +276,8 @@ class Node(msgspec.Struct, frozen=True, tag="node", array_like=True):
     and that is not intact, is an older state of the queue: complete up to some moment."""
     version: int = PROTOCOL_VERSION_OLDEST
     """Protocol version of the process that claimed the incarnation. Nodes of version 2 do not write it."""
+    static_shovels: tuple[str, ...] = ()
+    """Names of the shovels in the node's settings. Nodes of version 2 do not write it."""
 
     @property
     def key(self) -> str:

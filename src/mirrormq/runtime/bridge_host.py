@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mirrormq.bridges.federation_links import FederatedExchange, FederatedQueue
-from mirrormq.bridges.link_kinds import KINDS
-from mirrormq.bridges.link_placement import SHOVEL
+from mirrormq.bridges.link_kinds import kinds_of_node
+from mirrormq.bridges.link_placement import SHOVEL, STATIC_SHOVEL
+from mirrormq.bridges.shovel_plan import ends_of
+from mirrormq.bridges.static_shovels import shovel_definitions
 from mirrormq.metadata.changes import Change
 from mirrormq.metadata.commands import FinishLink
 from mirrormq.metadata.link_records import Link as LinkRecord
@@ -38,6 +40,7 @@ class BridgeHost:
 
     def __init__(self, application: Application) -> None:
         self._application = application
+        self._kinds = kinds_of_node(shovel_definitions(application.settings.static_shovels))
         self._runners: dict[LinkKey, LinkRunner] = {}
         self._queue_links: list[LinkRunner] = []
         self._scheduled = False
@@ -78,6 +81,7 @@ class BridgeHost:
                 "name": runner.record.name,
                 "epoch": runner.record.epoch,
                 **msgspec.structs.asdict(runner.status()),
+                **_static_ends(runner),
             }
             for runner in self._runners.values()
         ]
@@ -125,11 +129,11 @@ class BridgeHost:
         }
         for key, runner in list(self._runners.items()):
             kept = mine.get(key)
-            definition = KINDS[runner.record.kind].define(state, key)
+            definition = self._kinds[runner.record.kind].define(state, key)
             if kept != runner.record or definition != runner.definition:
                 runner.stop(removed=definition is None)
         for key, record in mine.items():
-            kind = KINDS.get(record.kind)
+            kind = self._kinds.get(record.kind)
             definition = kind.define(state, key) if kind is not None else None
             if key not in self._runners and kind is not None and definition is not None:
                 runner = LinkRunner(application, record, kind, definition, self._over)
@@ -156,6 +160,11 @@ class BridgeHost:
                 metadata.write(FinishLink(record.vhost, record.kind, record.name, record.epoch))
         else:
             self._compare_soon()
+
+
+def _static_ends(runner: LinkRunner) -> dict[str, Any]:
+    """Return the ends of a static shovel: a node may be asked that does not have its definition."""
+    return {"ends": ends_of(runner.definition)} if runner.record.kind == STATIC_SHOVEL else {}
 
 
 def needs_messages(queue: Queue) -> bool:

@@ -129,6 +129,7 @@ class ClusterNode:
             self.settings.name, files, handling.quorum(), random.randrange, self.send, self._wake,
             address=self.address,
         )  # fmt: skip
+        self.member.static_shovels = self.settings.static_shovel_names
         self.member.listeners.append(self._on_member_event)
         self.member.metadata.listeners.append(self._on_metadata_change)
         self.controller = ClusterController(

@@ -19,6 +19,7 @@ from typing import Any
 import uvloop
 
 from mirrormq import limits
+from mirrormq.bridges.static_shovels import shovel_definitions
 from mirrormq.cluster.discovered_peers import DiscoveryFailed
 from mirrormq.cluster.lifecycle import STOPPED_BY_OPERATOR, LifecyclePhase
 from mirrormq.config.settings import Settings
@@ -329,6 +330,7 @@ def _tune_collector() -> None:
 
 def run(settings: Settings) -> int:
     """Run one node in the foreground. Return the exit code."""
+    shovel_definitions(settings.static_shovels)  # refuses bad ones before anything is opened
     uvloop.install()
 
     async def main() -> int:

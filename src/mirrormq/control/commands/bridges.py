@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirrormq.bridges.link_placement import SHOVEL
+from mirrormq.bridges.link_placement import SHOVEL, static_shovel_key, static_shovel_nodes
 from mirrormq.control import federation_rows, shovel_rows
 from mirrormq.control.control_protocol import EXIT_UNAVAILABLE, ControlError, Request
 from mirrormq.control.node_fanout import rows_of_all_nodes
@@ -27,8 +27,11 @@ async def shovel_status(node: NodeShell, request: Request) -> list[dict[str, Any
 
 
 def _shovel_key(node: NodeShell, request: Request) -> LinkKey:
+    """Return the key of the dynamic shovel that the command names, else of the static one."""
     key = (request.vhost, SHOVEL, request.arguments[0])
     if key not in node.metadata.state.parameters:
+        if request.arguments[0] in static_shovel_nodes(node.metadata.state):
+            return static_shovel_key(request.arguments[0])
         where = f"node '{node.settings.name}' and / or virtual host '{request.vhost}'"
         raise ControlError(
             f"Shovel with the given name was not found on the target {where}", EXIT_UNAVAILABLE
@@ -37,7 +40,10 @@ def _shovel_key(node: NodeShell, request: Request) -> LinkKey:
 
 
 def delete_shovel(node: NodeShell, request: Request) -> None:
-    node.metadata.write(DeleteParameter(*_shovel_key(node, request)))
+    key = _shovel_key(node, request)
+    if refusal := shovel_rows.deletion_refusal(node.metadata.state, key):
+        raise ControlError(refusal, EXIT_UNAVAILABLE)
+    node.metadata.write(DeleteParameter(*key))
 
 
 def restart_shovel(node: NodeShell, request: Request) -> None:

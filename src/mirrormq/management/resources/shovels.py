@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from mirrormq.bridges.link_placement import SHOVEL
+from mirrormq.bridges.link_placement import SHOVEL, static_shovel_key, static_shovel_nodes
 from mirrormq.control import shovel_rows
 from mirrormq.control.commands.bridges import LIST_LINKS
 from mirrormq.control.control_protocol import Request
 from mirrormq.control.shovel_rows import Shovel
 from mirrormq.management import access
 from mirrormq.management.api_request import ApiRequest, EmptyReply, ListReply
-from mirrormq.management.http_errors import not_found
+from mirrormq.management.http_errors import bad_request, not_found
 from mirrormq.management.route_table import ApiRoute
 from mirrormq.metadata.commands import DeleteParameter, RestartLink
+from mirrormq.metadata.link_records import LinkKey
 
 
 async def _shovels(call: ApiRequest) -> list[Shovel]:
+    """Return the shovels that the user may see. Static ones have no vhost; administrators see them."""
     vhosts = set(call.chosen_vhosts())
+    if "vhost" not in call.parts and call.is_administrator:
+        vhosts.add("")
     links = await call.node.carry_out(Request(LIST_LINKS, [], {}))
     return [each for each in shovel_rows.all_shovels(call.state, links) if each.key[0] in vhosts]
 
@@ -39,15 +43,26 @@ def _check_exists(call: ApiRequest) -> None:
         raise not_found()
 
 
+def _chosen(call: ApiRequest) -> LinkKey:
+    """Return the key of the dynamic shovel that the path names, else of the static one."""
+    key = (call.vhost, SHOVEL, call.name)
+    if key in call.state.parameters:
+        return key
+    if call.is_administrator and call.name in static_shovel_nodes(call.state):
+        return static_shovel_key(call.name)
+    raise not_found()
+
+
 def delete(call: ApiRequest) -> EmptyReply:
-    _check_exists(call)
-    call.write(DeleteParameter(call.vhost, SHOVEL, call.name))
+    key = _chosen(call)
+    if refusal := shovel_rows.deletion_refusal(call.state, key):
+        raise bad_request(refusal)
+    call.write(DeleteParameter(*key))
     return EmptyReply()
 
 
 def restart(call: ApiRequest) -> EmptyReply:
-    _check_exists(call)
-    call.write(RestartLink(call.vhost, SHOVEL, call.name))
+    call.write(RestartLink(*_chosen(call)))
     return EmptyReply()
 
 
