@@ -202,6 +202,8 @@ def test_status_in_rabbitmqs_form(node: MirrorMQ, client: Client) -> None:
     assert [row["name"] for row in client.get("shovels/vhost/%2F/form")] == ["form"]
     with pytest.raises(RuntimeError, match="Shovel with the given name was not found on the target node"):
         node.control("delete_shovel", "nosuch")
+    with pytest.raises(RuntimeError, match=r"not found on the target node .* and / or virtual host '/'"):
+        node.control("restart_shovel", "nosuch")
     client.delete("shovels/vhost/%2F/form")
 
 
@@ -216,3 +218,36 @@ def test_only_monitoring_users_see_shovels(node: MirrorMQ, client: Client) -> No
     client.put("users/plain", {"password": "plain", "tags": "management"})
     reply = Client(node.management_port, "plain", "plain").request("GET", "shovels")
     assert (reply.status, reply.json["reason"]) == (401, "Not monitor user")
+
+
+def test_shovels_of_another_vhost_are_listed_restarted_and_deleted_there(
+    node: MirrorMQ, client: Client
+) -> None:
+    client.put("vhosts/apart", {})
+    client.put("permissions/apart/guest", {"configure": ".*", "write": ".*", "read": ".*"})
+    value = {"src-uri": "amqp:///apart", "src-queue": "q", "dest-uri": "amqp://", "dest-queue": "apart"}
+    node.control("set_parameter", "-p", "apart", "shovel", "there", json.dumps(value))
+    state_is(client, "there", "running")
+    (row,) = client.get("shovels/apart")
+    assert (row["name"], row["vhost"], row["type"]) == ("there", "apart", "dynamic")
+    assert "there" not in [row["name"] for row in client.get("shovels/%2F")]
+    with pytest.raises(RuntimeError, match="virtual host '/'"):
+        node.control("restart_shovel", "there")
+    publish(node.amqp_port, "q", ["a"], vhost="apart")
+    until(lambda: shovel(client, "there").get("forwarded") == 1)
+    node.control("restart_shovel", "-p", "apart", "there")
+    until(lambda: {"forwarded": 0, "state": "running"}.items() <= shovel(client, "there").items())
+    node.control("delete_shovel", "-p", "apart", "there")
+    assert client.get("shovels/apart") == []
+    client.delete("vhosts/apart")
+
+
+def test_users_see_shovels_of_their_vhosts_only(node: MirrorMQ, client: Client) -> None:
+    put_shovel(client, "hidden", src_queue="hidden", dest_queue="seen")
+    state_is(client, "hidden", "running")
+    client.put("users/watcher", {"password": "watcher", "tags": "monitoring"})
+    watcher = Client(node.management_port, "watcher", "watcher")
+    assert watcher.get("shovels") == []
+    client.put("permissions/%2F/watcher", {"configure": "", "write": "", "read": ""})
+    assert [row["name"] for row in watcher.get("shovels")] == ["hidden"]
+    client.delete("shovels/vhost/%2F/hidden")
