@@ -247,7 +247,10 @@ def test_users_see_shovels_of_their_vhosts_only(node: MirrorMQ, client: Client) 
     state_is(client, "hidden", "running")
     client.put("users/watcher", {"password": "watcher", "tags": "monitoring"})
     watcher = Client(node.management_port, "watcher", "watcher")
-    assert watcher.get("shovels") == []
+    assert watcher.get("shovels") == [] and watcher.get("shovels/%2F") == []
+    for method in ("GET", "DELETE"):
+        assert watcher.request(method, "shovels/vhost/%2F/hidden").status == 404
+    assert watcher.delete("shovels/vhost/%2F/hidden/restart").status == 404
     client.put("permissions/%2F/watcher", {"configure": "", "write": "", "read": ""})
     assert [row["name"] for row in watcher.get("shovels")] == ["hidden"]
     client.delete("shovels/vhost/%2F/hidden")

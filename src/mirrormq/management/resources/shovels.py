@@ -17,7 +17,7 @@ from mirrormq.metadata.link_records import LinkKey
 
 async def _shovels(call: ApiRequest) -> list[Shovel]:
     """Return the shovels that the user may see. Static ones have no vhost; administrators see them."""
-    vhosts = set(call.chosen_vhosts())
+    vhosts = set(call.chosen_vhosts()) & set(call.vhosts())
     if "vhost" not in call.parts and call.is_administrator:
         vhosts.add("")
     links = await call.node.carry_out(Request(LIST_LINKS, [], {}))
@@ -34,19 +34,20 @@ async def list_shovels(call: ApiRequest) -> ListReply:
 
 async def show(call: ApiRequest) -> ListReply:
     """Return all shovels of the vhost, as RabbitMQ does, if the named one exists."""
-    _check_exists(call)
+    if _dynamic(call) is None:
+        raise not_found()
     return _listing(await _shovels(call))
 
 
-def _check_exists(call: ApiRequest) -> None:
-    if (call.vhost, SHOVEL, call.name) not in call.state.parameters:
-        raise not_found()
+def _dynamic(call: ApiRequest) -> LinkKey | None:
+    """Return the key of the dynamic shovel that the path names, if the user may see it."""
+    key = (call.vhost, SHOVEL, call.name)
+    return key if key in call.state.parameters and call.vhost in call.vhosts() else None
 
 
 def _chosen(call: ApiRequest) -> LinkKey:
     """Return the key of the dynamic shovel that the path names, else of the static one."""
-    key = (call.vhost, SHOVEL, call.name)
-    if key in call.state.parameters:
+    if key := _dynamic(call):
         return key
     if call.is_administrator and call.name in static_shovel_nodes(call.state):
         return static_shovel_key(call.name)
