@@ -7,6 +7,7 @@ commit of this repository's history, it is that commit's own source (`make accep
 from __future__ import annotations
 
 import io
+import json
 import os
 import subprocess
 import tarfile
@@ -24,6 +25,12 @@ from tests.waiting import until
 OLDER_REVISION = os.environ.get("OLDER_REVISION", "")
 MIRRORED = '{"ha-mode": "all", "ha-sync-mode": "automatic", "ha-promote-on-shutdown": "when-synced"}'
 REFUSED = "version 2 of the cluster protocol meets version 3: upgrade the older node first"
+STATIC_SHOVEL = """
+shovel.static.src-uri = amqp://
+shovel.static.src-queue = a
+shovel.static.dest-uri = amqp://
+shovel.static.dest-queue = b
+"""
 BATCH = 30
 """Messages that each publisher must get confirmed between two steps."""
 
@@ -56,6 +63,12 @@ def in_sync(nodes: Nodes, index: int) -> int:
     return 1 + sum(name in rows[0] for name in nodes.names) if rows else 0
 
 
+def shovel_states(nodes: Nodes) -> dict[str, str]:
+    """Return the state of each shovel by its type."""
+    rows = json.loads(nodes.control(0, ["-q", "shovel_status", "--formatter", "json"])[1])
+    return {row["type"]: row["state"] for row in rows}
+
+
 def await_steps(publishers: list[Publisher]) -> None:
     """Wait until each publisher has got further messages confirmed."""
     wanted = {publisher: len(publisher.confirmed) + BATCH for publisher in publishers}
@@ -69,7 +82,7 @@ def upgrade(nodes: Nodes, index: int) -> None:
     """Stop a node in good order and start it with this program."""
     assert nodes.stop(index) == 0, nodes.log(index)[-2000:]
     nodes.programs.pop(index, None)
-    nodes.start(index)
+    nodes.start(index, conf=STATIC_SHOVEL)
     nodes.await_running(index, 0, 1, 2)
     until(lambda: in_sync(nodes, index) == 3, "all copies are synchronised")
 
@@ -96,6 +109,12 @@ def test_a_cluster_is_upgraded_node_by_node_under_load(nodes: Nodes) -> None:
             assert nodes.control(0, ["set_parameter", "shovel", "s", shovel])[0] == 0
         upgrade(nodes, index)
         await_steps(publishers)
+        if index == 1:
+            assert shovel_states(nodes) == {"static": "starting", "dynamic": "starting"}
+    until(
+        lambda: shovel_states(nodes) == {"static": "running", "dynamic": "running"},
+        lambda: str(shovel_states(nodes)),
+    )
     for publisher in publishers:
         publisher.end()
     confirmed = set().union(*(publisher.confirmed for publisher in publishers))

@@ -9,7 +9,7 @@ ALL = (
          "Shovel status on node {node}", example="shovel_status --formatter json"),
     CtlCommand("delete_shovel", "Shovel", "Deletes a dynamic shovel, in any state", f"{VHOST} <name>", (1, 1),
          "Deleting shovel {0} in vhost {vhost}", example="delete_shovel -p / my-shovel"),
-    CtlCommand("restart_shovel", "Shovel", "Restarts a dynamic shovel", f"{VHOST} <name>", (1, 1),
+    CtlCommand("restart_shovel", "Shovel", "Restarts a dynamic or static shovel", f"{VHOST} <name>", (1, 1),
          "Restarting dynamic Shovel {0} in virtual host {vhost} on node {node}",
          example="restart_shovel -p / my-shovel"),
     CtlCommand("federation_status", "Federation", "Lists federation links with their status and its reason",
