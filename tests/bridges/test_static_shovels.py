@@ -139,3 +139,10 @@ def test_forward_header_of_a_static_shovel_is_rabbitmqs(tmp_path: Path) -> None:
 def test_every_key_is_documented() -> None:
     text = (ROOT / "docs" / "bridges.md").read_text()
     assert [key for key in (*KEYS, *TABLES, *URI_KEYS) if f"`{key}`" not in text] == []
+
+
+def test_the_lines_to_copy_are_a_definition(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "bridges.md").read_text()
+    lines = [line for line in text.splitlines() if line.startswith("    shovel.archive.")]
+    definition = definitions_of("\n".join(lines), tmp_path)["archive"]
+    assert (definition.source_queue, len(definition.destination_uris)) == ("orders", 2)
