@@ -125,6 +125,13 @@ def fall_behind(end: Ended) -> None:
     end.full = [SimulatedCopy("a", "q", True, ("m3",), 7), SimulatedCopy("b", "q", False, ("m3",), 6)]
 
 
+def date_differently(end: Ended) -> None:
+    end.full = [
+        SimulatedCopy("a", "q", True, ("m3", "m4"), 7, (10, 20)),
+        SimulatedCopy("b", "q", False, ("m3", "m4"), 7, (10, 21)),
+    ]
+
+
 def lose_the_master(end: Ended) -> None:
     end.full = [SimulatedCopy("b", "q", False, ("m3",), 6)]
 
@@ -184,6 +191,11 @@ def hang(end: Ended) -> None:
             checkers.MirrorsAreEqual,
             fall_behind,
             "b was told 6 operations on queue q, its master a 7",
+        ),
+        (
+            checkers.MirrorsAreEqual,
+            date_differently,
+            "b and a differ in ingestion times of q: 1 (m4 (21 and 20 ms))",
         ),
         (
             checkers.MirrorsAreEqual,

@@ -57,7 +57,7 @@ def test_a_message_keeps_the_time_at_which_it_was_first_appended() -> None:
     assert [message.ingested_ms for message in first] == [1000] * 3
     at(made, 2000).queue(1).append(messages(4, 1), durable=False)
     made.queue(1).append_contents(5, [b"publish"], [content_frames(b"5:")], 0, durable=True)
-    made.queue(1).append_contents(6, [b"publish"], [content_frames(b"6:")], 0, durable=True, ingested_ms=77)
+    made.queue(1).append_contents(6, [b"publish"], [content_frames(b"6:")], 0, durable=True, ingested_ms=[77])
     made.queue(1).append(made.queue(1).load([1]), durable=True)
     expected = [(1, 1000), (2, 1000), (3, 1000), (4, 2000), (5, 2000), (6, 77)]
     assert ingested(made) == expected

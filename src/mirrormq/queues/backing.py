@@ -191,6 +191,10 @@ class QueueStore(Protocol):
     def durable_bytes(self) -> int:
         """Body bytes of the stored messages that recovery would find."""
 
+    @property
+    def now_ms(self) -> int:
+        """Present time: the ingestion time of messages that are published now."""
+
     def append(self, messages: Sequence[Message], *, durable: bool) -> None:
         """Write messages; sets `position`. Messages that are not `durable` are paged out only: recovery
         forgets them."""
@@ -200,9 +204,10 @@ class QueueStore(Protocol):
 
     def append_contents(
         self, first: int, publishes: Sequence[bytes], contents: Sequence[bytes], expires_at: int, *,
-        durable: bool,
+        durable: bool, ingested_ms: Sequence[int] = (),
     ) -> None:  # fmt: skip
-        """Write messages, given as publish payloads and contents, with sequences `first`, `first + 1` …"""
+        """Write messages, given as publish payloads and contents, with sequences `first`, `first + 1` …
+        `ingested_ms` has the ingestion time of each; if it is empty they get the present time."""
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
         """Remove messages that have a position."""

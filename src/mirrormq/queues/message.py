@@ -99,8 +99,8 @@ class Message:
         self.position = 0
         """Position in the journal; 0 while the message is in memory only."""
         self.ingested_ms = 0
-        """Time when the journal first stored it, in milliseconds since the Unix epoch; 0 before that, and for
-        messages of journal format 1."""
+        """Time when the queue's master accepted it, in milliseconds since the Unix epoch. Every copy has the
+        same. 0 before the publish, and for messages of journal format 1."""
         self.redelivered = False
 
     @property

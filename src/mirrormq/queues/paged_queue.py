@@ -45,6 +45,7 @@ class PagedQueue(LeasablePages):
 
     def accept(self, messages: Sequence[Message]) -> None:
         """Append messages that have their sequences."""
+        stored = 0
         if self._durable:
             persistent = [message for message in messages if message.envelope.persistent]
             if persistent:
@@ -52,8 +53,13 @@ class PagedQueue(LeasablePages):
                     self._store.record_producer_id(highest_of(persistent), messages[-1].sequence + 1)
                 self._store.append(persistent, durable=True)
                 self.disk_writes += len(persistent)
-            if len(persistent) < len(messages):
+            stored = len(persistent)
+            if stored < len(messages):
                 self._store.reserve(messages[-1].sequence + 1)
+        if stored < len(messages):
+            now_ms = self._store.now_ms
+            for message in messages:
+                message.ingested_ms = message.ingested_ms or now_ms
         total_bytes = sum([message.body_size for message in messages])
         self.ready_count += len(messages)
         self.ready_bytes += total_bytes

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count, repeat
 
+import msgspec
+
 from mirrormq import limits
 from mirrormq.errors import DamageError
 from mirrormq.queues.backing import QueueStore
@@ -33,8 +35,8 @@ from mirrormq.replication.ring_operations import (
 from mirrormq.sequences.sequence_set import SequenceSet
 from mirrormq.sequences.spans import Span
 
-Head = tuple[bytes, int]
-"""Publish payload and expiry time of a message."""
+Head = tuple[bytes, int, int]
+"""Publish payload, expiry time and ingestion time of a message."""
 
 
 class MirrorCopy:
@@ -69,7 +71,7 @@ class MirrorCopy:
         another sequence. Kept until this mirror has reported to the master what it has."""
         self._removed_meanwhile: SequenceSet | None = None
         for message in in_memory:
-            head = (message.envelope.publish, message.expires_at)
+            head = (message.envelope.publish, message.expires_at, message.ingested_ms)
             self._remember(message.sequence, [head], [message.frames])
 
     # -- operations of the master ---------------------------------------------------------------
@@ -114,14 +116,16 @@ class MirrorCopy:
 
     def _keep(self, append: AppendOperation) -> None:
         self.known_up_to = max(self.known_up_to, append.first_sequence + len(append.contents) - 1)
+        times = append.times(self._store.now_ms)
         if self._durable and append.persistent:
             if append.producer_ids:
                 self._store.record_producer_id(append.producer_ids, self.known_up_to + 1)
             self._store.append_contents(
-                append.first_sequence, append.payloads(), append.contents, append.expires_at, durable=True
-            )
+                append.first_sequence, append.payloads(), append.contents, append.expires_at, durable=True,
+                ingested_ms=times,
+            )  # fmt: skip
         else:
-            heads = list(zip(append.payloads(), repeat(append.expires_at)))
+            heads = list(zip(append.payloads(), repeat(append.expires_at), times, strict=False))
             self._remember(append.first_sequence, heads, append.contents)
 
     def _remember(self, first: int, heads: Sequence[Head], contents: Sequence[bytes]) -> None:
@@ -144,10 +148,13 @@ class MirrorCopy:
         start = 0
         for end in range(1, len(memory) + 1):
             if end == len(memory) or not _follows(memory[end - 1], memory[end]):
-                first, ((_, expires_at), _) = memory[start]
-                publishes = [publish for _, ((publish, _), _) in memory[start:end]]
+                first, ((_, expires_at, _), _) = memory[start]
+                publishes = [publish for _, ((publish, _, _), _) in memory[start:end]]
+                times = [ingested_ms for _, ((_, _, ingested_ms), _) in memory[start:end]]
                 contents = [frames for _, (_, frames) in memory[start:end]]
-                self._store.append_contents(first, publishes, contents, expires_at, durable=False)
+                self._store.append_contents(
+                    first, publishes, contents, expires_at, durable=False, ingested_ms=times
+                )
                 start = end
 
     def forget_memory(self) -> None:
@@ -240,17 +247,16 @@ class MirrorCopy:
             found.add(number)
         return found
 
-    def contents(self) -> list[bytes]:
-        """Return the content frames of all messages, oldest first, for comparison of copies. Messages that
-        are damaged on disk are left out, and noted for repair."""
+    def messages(self) -> list[Message]:
+        """Return all messages, oldest first, for comparison of copies. Messages that are damaged on disk are
+        left out, and noted for repair."""
         stored = [number for number in self.held().numbers() if number not in self._memory]
         try:
             found = self._store.load(stored)
         except DamageError as damage:
             found = self._store.load(sorted(set(stored).difference(damage.sequences)))
-        frames = {number: content for number, (_, content) in self._memory.items()}
-        frames |= {message.sequence: message.frames for message in found}
-        return [frames[number] for number in sorted(frames)]
+        in_memory = [_message(number, *self._memory[number]) for number in self._memory]
+        return sorted([*found, *in_memory], key=lambda message: message.sequence)
 
     def begin_synchronisation(self) -> SequenceSet:
         """Return the sequences held now. From here on the master decides which of them the mirror keeps."""
@@ -287,14 +293,16 @@ class MirrorCopy:
             if len(wanted) == len(append.contents):
                 self._keep(append)
             else:
-                payloads = append.payloads()
+                payloads, times = append.payloads(), append.times(self._store.now_ms)
                 for offset in wanted:
-                    publishes, contents = [payloads[offset]], [append.contents[offset]]
-                    self._keep(
-                        AppendOperation(
-                            first + offset, publishes, append.persistent, append.expires_at, contents
-                        )
+                    single = msgspec.structs.replace(
+                        append,
+                        first_sequence=first + offset,
+                        publishes=[payloads[offset]],
+                        contents=[append.contents[offset]],
+                        ingested_ms=[times[offset]],
                     )
+                    self._keep(single)
         self.deliver(self.delivered_up_to)  # a store that had no messages took no marks either
 
     def peek_unstored(self, first: int, end: int, limit: int) -> list[Message]:
@@ -319,7 +327,7 @@ class MirrorCopy:
 
 def _message(sequence: int, head: Head, frames: bytes) -> Message:
     message = Message(make_envelope(head[0], properties_of(frames)), frames, head[1])
-    message.sequence = sequence
+    message.sequence, message.ingested_ms = sequence, head[2]
     return message
 
 

@@ -227,7 +227,11 @@ def runs(messages: list[Message]) -> list[AppendOperation]:
         if shared == last:
             found[-1].publishes.append(envelope.publish)
             found[-1].contents.append(message.frames)
+            found[-1].ingested_ms.append(message.ingested_ms)
         else:
-            found.append(AppendOperation(message.sequence, [envelope.publish], *shared[1:], [message.frames]))
+            publishes, contents, ingested_ms = [envelope.publish], [message.frames], [message.ingested_ms]
+            found.append(
+                AppendOperation(message.sequence, publishes, *shared[1:], contents, ingested_ms=ingested_ms)
+            )
         last = (message.sequence, *shared[1:])
     return found

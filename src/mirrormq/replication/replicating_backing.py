@@ -129,8 +129,11 @@ class ReplicatingBackingQueue:
     def _replicate_append(self, messages: Sequence[Message], producer: str, first_number: int) -> None:
         first = messages[0]
         envelope = first.envelope
-        publishes = [envelope.publish]
+        publishes, ingested_ms = [envelope.publish], [first.ingested_ms]
         if len(messages) > 1:
+            ingested_ms = [message.ingested_ms for message in messages]
+            if ingested_ms.count(first.ingested_ms) == len(ingested_ms):
+                del ingested_ms[1:]
             publishes = [message.envelope.publish for message in messages]
             if publishes.count(envelope.publish) == len(publishes):
                 del publishes[1:]
@@ -140,7 +143,7 @@ class ReplicatingBackingQueue:
         append = AppendOperation(
             first.sequence, publishes, envelope.persistent, first.expires_at,
             [message.frames for message in messages], producer, first_number,
-            {} if envelope.producer_ids is None else highest_of(messages),
+            {} if envelope.producer_ids is None else highest_of(messages), ingested_ms,
         )  # fmt: skip
         self.last_number = self._append(encode(append))
 

@@ -30,11 +30,19 @@ class AppendOperation(msgspec.Struct, frozen=True, array_like=True, tag="a"):
     first_number: int = 0
     producer_ids: dict[str, int] = {}
     """Highest publish id of each producer in these messages (`queues.publish_ids`)."""
+    ingested_ms: list[int] = []
+    """Ingestion time of each message; a single one if all messages share it. Empty from a node that does not
+    send it; the mirror then takes the time of the arrival."""
 
     def payloads(self) -> list[bytes]:
         """Return the publish payload of each message."""
         missing = len(self.contents) - len(self.publishes)
         return self.publishes * len(self.contents) if missing else self.publishes
+
+    def times(self, now_ms: int) -> list[int]:
+        """Return the ingestion time of each message; `now_ms` for those that have none."""
+        times = [each or now_ms for each in self.ingested_ms] or [now_ms]
+        return times if len(times) == len(self.contents) else times * len(self.contents)
 
 
 class RemoveOperation(msgspec.Struct, frozen=True, array_like=True, tag="r"):

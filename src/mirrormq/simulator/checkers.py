@@ -26,6 +26,8 @@ class SimulatedCopy(NamedTuple):
     bodies: tuple[str, ...]
     received: int = 0
     """Last operation that the member has received in a ring."""
+    ingested_ms: tuple[int, ...] = ()
+    """Ingestion time of each message."""
 
 
 class EndState(Protocol):
@@ -186,8 +188,8 @@ class TakesAreRepeatable:
 
 
 class MirrorsAreEqual:
-    """G3: at rest, a queue's copies hold the same messages in the same order, and have received the same
-    operations."""
+    """G3: at rest, a queue's copies hold the same messages in the same order, with the same ingestion times,
+    and have received the same operations."""
 
     def finish(self, end: EndState) -> Iterator[str]:
         yield from self._compare(end.filled())
@@ -209,6 +211,10 @@ class MirrorsAreEqual:
                 difference = set(copy.bodies) ^ set(master.bodies)
                 what = some(difference) if difference else "the order"
                 yield f"{copy.node} and {master.node} differ in queue {copy.queue}: {what}"
+            elif copy.ingested_ms != master.ingested_ms:
+                rows = zip(copy.bodies, copy.ingested_ms, master.ingested_ms, strict=True)
+                what = some(f"{body} ({mine} and {other} ms)" for body, mine, other in rows if mine != other)
+                yield f"{copy.node} and {master.node} differ in ingestion times of {copy.queue}: {what}"
 
 
 class OneMaster:

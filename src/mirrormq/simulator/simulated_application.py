@@ -14,6 +14,7 @@ from mirrormq.config.settings import Settings
 from mirrormq.metadata.state import MetadataState
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.memory_budget import MemoryBudget
+from mirrormq.queues.message import Message
 from mirrormq.queues.queue import Queue
 from mirrormq.remote.remote_messages import RemoteMessage
 from mirrormq.replication.replica import Replica
@@ -198,8 +199,10 @@ class SimulatedApplication:
         return copies
 
     def _copy(self, queue: str, replica: Replica) -> SimulatedCopy:
-        ring = replica.ring
-        return SimulatedCopy(self._node.name, queue, ring.is_master, bodies(replica), ring.received)
+        ring, messages = replica.ring, messages_of(replica)
+        bodies = tuple(body_of(message.frames).decode() for message in messages)
+        times = tuple(message.ingested_ms for message in messages)
+        return SimulatedCopy(self._node.name, queue, ring.is_master, bodies, ring.received, times)
 
     def has_orphans(self) -> bool:
         """Return whether the node holds orphans that are not republished yet."""
@@ -214,10 +217,9 @@ class SimulatedApplication:
         return not any(queue.backing.ready_count or queue.backing.unacked_count for queue in queues)
 
 
-def bodies(replica: Replica) -> tuple[str, ...]:
-    """Return the message bodies of a replica, oldest first."""
+def messages_of(replica: Replica) -> list[Message]:
+    """Return the messages of a replica, oldest first."""
     if replica.backing is not None:
-        messages = replica.backing.load(list(replica.backing.held().numbers()))
-        return tuple(body_of(message.frames).decode() for message in messages)
+        return replica.backing.load(list(replica.backing.held().numbers()))
     assert replica.copy is not None
-    return tuple(body_of(frames).decode() for frames in replica.copy.contents())
+    return replica.copy.messages()

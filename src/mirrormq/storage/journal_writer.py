@@ -202,11 +202,11 @@ class JournalWriter:
         contents: Sequence[bytes],
         expires_at: int,
         flags: int,
-        ingested_ms: int,
+        ingested_ms: Sequence[int],
     ) -> tuple[list[int], list[int]]:
         """Buffer messages with consecutive sequences. Return positions and body sizes. Used by callers
         that have publish payloads and contents without message objects."""
-        ingested_ms = ingested_ms or self.clock.now_ms
+        times = ingested_ms or [self.clock.now_ms] * len(contents)
         positions: list[int] = []
         sizes: list[int] = []
         head_bytes = _HEAD_BYTES + _PREFIX_BYTES
@@ -215,8 +215,7 @@ class JournalWriter:
             done = len(positions)
             tail = self._tail_for(head_bytes + len(publishes[0]) + len(contents[0]))
             self._append_contents(
-                tail, queue_id, first + done, publishes, contents, expires_at, ingested_ms, flags, positions,
-                sizes,
+                tail, queue_id, first + done, publishes, contents, expires_at, times, flags, positions, sizes
             )  # fmt: skip
             count = len(positions) - done
             tail.total += count
@@ -226,14 +225,14 @@ class JournalWriter:
                 widen(tail.stored, queue_id, first + done, first + done + count - 1)
                 self.needs_sync = True
             if len(positions) < total:
-                publishes, contents = publishes[count:], contents[count:]
+                publishes, contents, times = publishes[count:], contents[count:], times[count:]
         if self._end - self._written > BUFFER_BYTES:
             self.drain()
         return positions, sizes
 
     def _append_contents(
         self, tail: Segment, queue_id: int, sequence: int, publishes: Sequence[bytes],
-        contents: Sequence[bytes], expires_at: int, ingested_ms: int, flags: int, positions: list[int],
+        contents: Sequence[bytes], expires_at: int, times: Sequence[int], flags: int, positions: list[int],
         sizes: list[int],
     ) -> None:  # fmt: skip
         """Append as many contents as the tail has room for, the first in any case (hot loop)."""
@@ -242,7 +241,7 @@ class JournalWriter:
         pack_head, pack_prefix = _pack_head, _pack_prefix
         prefix_bytes = _PREFIX_BYTES
         body_size, body_size_at = journal_records.BODY_SIZE.unpack_from, journal_records.BODY_SIZE_AT
-        for publish, frames in zip(publishes, contents, strict=True):
+        for publish, frames, ingested_ms in zip(publishes, contents, times, strict=True):
             body = (
                 pack_head(0xE7, flags, 0, len(publish), queue_id, sequence, ingested_ms, expires_at)
                 + publish

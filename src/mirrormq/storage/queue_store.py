@@ -97,6 +97,11 @@ class JournalQueue:
             return self.table.live()
         return array("Q", sorted([*self.table.live(), *self.paged.live()]))
 
+    @property
+    def now_ms(self) -> int:
+        """Present time: the ingestion time of messages that are published now."""
+        return self._journal.writer.clock.now_ms
+
     def append(self, messages: Sequence[Message], *, durable: bool) -> None:
         """Write messages and set their `position`. Messages that are not durable are only paged out;
         recovery drops them."""
@@ -121,10 +126,10 @@ class JournalQueue:
 
     def append_contents(
         self, first: int, publishes: Sequence[bytes], contents: Sequence[bytes], expires_at: int, *,
-        durable: bool, ingested_ms: int = 0,
+        durable: bool, ingested_ms: Sequence[int] = (),
     ) -> None:  # fmt: skip
         """Write messages, given as publish payloads and contents, with sequences `first`, `first + 1` …
-        Their ingestion time is now unless `ingested_ms` gives it."""
+        `ingested_ms` has the ingestion time of each; if it is empty they get the present time."""
         self.check()
         flags = journal_records.DURABLE if durable else 0
         writer = self._journal.writer
