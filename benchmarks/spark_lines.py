@@ -99,7 +99,7 @@ def _row(queue: str, method: Any, properties: Any, body: bytes) -> tuple[Any, ..
     stamp = properties.timestamp and datetime.datetime.fromtimestamp(properties.timestamp, datetime.UTC)
     others = tuple(getattr(properties, name) for name in PROPERTIES.names)
     return (
-        queue, method.delivery_tag, method.exchange, method.routing_key, method.redelivered, stamp,
+        queue, method.delivery_tag, method.exchange, method.routing_key, method.redelivered, None, stamp,
         properties.message_id, properties.content_type, properties.headers, others, body,
     )  # fmt: skip
 

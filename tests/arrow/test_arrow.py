@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pika
 import pyarrow as pa
@@ -50,6 +50,7 @@ def test_the_schema_is_that_of_the_spark_source() -> None:
 
 
 def test_a_queue_is_read_in_bounded_pieces_and_stays(uri: str, channel: Channel) -> None:
+    began = datetime.now(UTC) - timedelta(milliseconds=20)
     for number in range(MESSAGES):
         channel.basic_publish("", QUEUES[0], b"%d" % number)
     channel.basic_publish("", QUEUES[1], b"other", pika.BasicProperties(headers={"a": 1}, message_id="m"))
@@ -68,6 +69,8 @@ def test_a_queue_is_read_in_bounded_pieces_and_stays(uri: str, channel: Channel)
     assert both.slice(MESSAGES).to_pylist(maps_as_pydicts="strict") == [
         {"headers": {"a": "1"}, "message_id": "m", "queue": QUEUES[1]}
     ]
+    times = arrow.read(uri, queue=QUEUES[0], columns=["ingestion_time"]).read_all().column(0).to_pylist()
+    assert began <= times[0] and times == sorted(times) and times[-1] <= datetime.now(UTC)
     some = arrow.read(uri, queue=QUEUES[0], startingOffsets='{"arrow.a": 5}', endingOffsets='{"arrow.a": 7}')
     assert some.read_all().column("body").to_pylist() == [b"4", b"5"]
     assert arrow.read(uri, queue=QUEUES[0], startingOffsets="latest").read_all().num_rows == 0

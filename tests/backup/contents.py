@@ -133,6 +133,15 @@ def messages(cluster: Cluster, queue: str, vhost: str = "%2F") -> list[tuple[Any
     return [(row.envelope, row.body) for row in rows]
 
 
+def ingestion_times(cluster: Cluster, queue: str) -> list[int]:
+    """Return the ingestion time of each message of a queue, in milliseconds."""
+    asker = Asker(cluster.uri(0))
+    extent = asker.extent(queue)
+    rows = asker.read(queue, extent.first, extent.next)
+    asker.close()
+    return [row.ingested_ms for row in rows]
+
+
 def damage(path: Path) -> None:
     """Change one byte in the middle of a file."""
     data = bytearray(path.read_bytes())

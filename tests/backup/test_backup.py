@@ -17,7 +17,18 @@ from mirrormq.backup.restore_run import restore
 from mirrormq.spark.client.range_client import RangeAnswer
 from mirrormq.testing import Cluster
 from mirrormq.wire.fields import Table
-from tests.backup.contents import LEASED, api, damage, definitions, fill, hold, messages, mirrormq, uris
+from tests.backup.contents import (
+    LEASED,
+    api,
+    damage,
+    definitions,
+    fill,
+    hold,
+    ingestion_times,
+    messages,
+    mirrormq,
+    uris,
+)
 from tests.ranges.range_requests import Asker
 from tests.waiting import until
 
@@ -37,6 +48,7 @@ class Source:
         assert result.returncode == 0, result.stderr
         self.said = result.stdout
         self.messages = {name: messages(cluster, name) for name in QUEUES}
+        self.times = {name: ingestion_times(cluster, name) for name in QUEUES}
         self.leased = holder.bodies("orders", holder.take("orders", "reader", 2, LEASED))
         self.definitions = definitions(cluster)
         holder.close()
@@ -75,6 +87,12 @@ def test_messages_are_the_same_in_the_same_order(source: Source, restored: Clust
     found = messages(restored, queue)
     assert len(found) == len(source.messages[queue])
     assert found == source.messages[queue]
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_ingestion_times_are_the_same(source: Source, restored: Cluster, queue: str) -> None:
+    assert all(source.times[queue])
+    assert ingestion_times(restored, queue) == source.times[queue]
 
 
 def test_definitions_are_the_same(source: Source, restored: Cluster) -> None:

@@ -88,7 +88,9 @@ class Asker:
         self, queue: str, first: int, to: int, limit_bytes: int = 1 << 20, wanted: list[Span] | None = None
     ) -> tuple[range_protocol.RangePart, list[BatchRow]]:
         body = b"" if wanted is None else spans.pack(wanted)
-        answer = self.ask("read", body, queue=queue, from_=first, to=to, limit_bytes=limit_bytes)
+        answer = self.ask(
+            "read", body, queue=queue, from_=first, to=to, limit_bytes=limit_bytes, with_ingestion_times=True
+        )
         return range_protocol.read_part(answer.headers), list(RangeBatch(answer.body))
 
     def read(self, queue: str, first: int, to: int, limit_bytes: int = 1 << 20) -> list[BatchRow]:

@@ -11,13 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrormq.ranges.batch_builder import BatchBuilder
-from mirrormq.ranges.range_batch import HEAD, BatchEnvelope, BatchError, BatchRow, RangeBatch
+from mirrormq.ranges.range_batch import HEADS, BatchEnvelope, BatchError, BatchRow, RangeBatch
+
+HEAD = HEADS[2]
 
 ENVELOPES = [BatchEnvelope(b"", b"orders", b"\x10\x00\x02"), BatchEnvelope(b"logs", b"a.b", b"\x00\x00")]
 
 
-def batch_of(rows: list[BatchRow], at_once: int = 3) -> bytes:
-    builder = BatchBuilder()
+def batch_of(rows: list[BatchRow], at_once: int = 3, *, with_times: bool = True) -> bytes:
+    builder = BatchBuilder(with_ingestion_times=with_times)
     for at in range(0, len(rows), at_once):
         some = rows[at : at + at_once]
         builder.add(
@@ -25,6 +27,7 @@ def batch_of(rows: list[BatchRow], at_once: int = 3) -> bytes:
             [(envelope, len(list(same))) for envelope, same in groupby(row.envelope for row in some)],
             bytes([row.redelivered for row in some]),
             [row.body for row in some],
+            [row.ingested_ms for row in some],
         )
     return builder.finish()
 
@@ -36,6 +39,7 @@ rows_of_any_kind = st.lists(
         st.builds(BatchEnvelope, st.binary(max_size=9), st.binary(max_size=9), st.binary(max_size=20)),
         st.booleans(),
         st.binary(max_size=40),
+        st.integers(0, 2**64 - 1),
     ),
     max_size=20,
 )
@@ -46,6 +50,9 @@ def test_what_was_put_in_comes_out(rows: list[BatchRow]) -> None:
     batch = RangeBatch(batch_of(rows))
     assert len(batch) == len(rows)
     assert list(batch) == rows
+    without = RangeBatch(batch_of(rows, with_times=False))
+    assert without.ingested_ms is None
+    assert list(without) == [row._replace(ingested_ms=0) for row in rows]
 
 
 @given(rows_of_any_kind)
@@ -59,10 +66,12 @@ def test_every_column_begins_at_a_multiple_of_eight(rows: list[BatchRow]) -> Non
 
 
 def test_numpy_and_arrow_read_the_columns_as_they_are() -> None:
-    rows = [BatchRow(7 + n, ENVELOPES[n % 2], n == 3, b"body %d" % n) for n in range(5)]
+    rows = [BatchRow(7 + n, ENVELOPES[n % 2], n == 3, b"body %d" % n, 5000 + n) for n in range(5)]
     batch = RangeBatch(batch_of(rows))
     assert np.frombuffer(batch.sequences, "<u8").tolist() == [7, 8, 9, 10, 11]
     assert np.frombuffer(batch.envelope_indexes, "<u4").tolist() == [0, 1, 0, 1, 0]
+    assert batch.ingested_ms is not None
+    assert np.frombuffer(batch.ingested_ms, "<u8").tolist() == [5000, 5001, 5002, 5003, 5004]
     assert np.frombuffer(batch.redelivered, "u1").tolist() == [0, 0, 0, 1, 0]
     bodies = [None, pa.py_buffer(batch.body_offsets), pa.py_buffer(batch.bodies)]
     array = pa.Array.from_buffers(pa.binary(), batch.rows, bodies)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pika
 import pytest
 
+from mirrormq.ranges.range_batch import RangeBatch
 from mirrormq.ranges.range_limits import READS_IN_FLIGHT_MAX
 from mirrormq.sequences.spans import Span
 from mirrormq.wire.properties import decode_properties
@@ -25,6 +28,25 @@ def test_a_range_is_read_again_and_again(range_client: Asker, queue: str, mode: 
         assert [row.sequence for row in rows] == list(range(1, 101))
         assert not any(row.redelivered for row in rows)
     assert range_client.drain(queue) == [(body, False) for body in bodies(100)]
+
+
+@pytest.mark.parametrize("mode", [1, 2])
+def test_a_read_has_the_ingestion_times_if_it_asks_for_them(
+    range_client: Asker, queue: str, mode: int
+) -> None:
+    times = [time.time() * 1000]
+    for _ in range(2):
+        range_client.publish(queue, *bodies(5), mode=mode)
+        time.sleep(0.05)
+        times.append(time.time() * 1000)
+    rows = range_client.read(queue, 1, 11)
+    for number, row in enumerate(rows):
+        assert times[number // 5] - 20 <= row.ingested_ms <= times[number // 5 + 1]
+    time.sleep(0.05)
+    assert range_client.read(queue, 1, 11) == rows
+    answer = range_client.ask("read", queue=queue, from_=1, to=11, limit_bytes=1 << 20)
+    without = RangeBatch(answer.body)
+    assert without.ingested_ms is None and len(without) == 10, "the form that earlier clients know"
 
 
 def test_an_envelope_says_exchange_key_and_properties(range_client: Asker, queue: str) -> None:

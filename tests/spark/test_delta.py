@@ -91,6 +91,18 @@ def test_a_batch_that_is_run_again_is_added_once(spark: SparkSession, tmp_path: 
     assert DeltaTable(tmp_path / "flat").to_pyarrow_table().num_rows == 1
 
 
+def test_a_table_of_an_earlier_release_keeps_its_columns(spark: SparkSession, tmp_path: Path) -> None:
+    before = spark.createDataFrame([("q", 1, b"x")], "queue string, sequence long, body binary")
+    assert delta.write_batch(before, "query", 0, str(tmp_path), ("queue",))
+    schema = "queue string, sequence long, ingestion_time timestamp, body binary"
+    later = spark.createDataFrame([("q", 2, None, b"y")], schema)
+    assert delta.write_batch(later, "query", 1, str(tmp_path), ("queue",))
+    delta.compact(str(tmp_path))
+    rows = DeltaTable(tmp_path).to_pyarrow_table().sort_by("sequence")
+    assert sorted(rows.column_names) == ["batch", "body", "queue", "sequence"]
+    assert rows["body"].to_pylist() == [b"x", b"y"]
+
+
 def test_a_task_has_few_files_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delta, "FILES_OPEN_MAX", 2)
     rows = pa.record_batch({"queue": ["a", "b", "c", "a"], "body": [b"1", b"2", b"3", b"4"]})

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pika
@@ -164,6 +165,18 @@ def test_names_that_look_like_numbers_are_replayed_as_they_are(
     add(2, range(6, 9))
     assert replay(spark, asked) == 3
     assert [int(body) for body in drain(channel, QUEUES[0])] == list(range(9))
+
+
+def test_compaction_keeps_a_column_that_only_later_batches_have(spark: SparkSession, tmp_path: Path) -> None:
+    for number, schema in enumerate(["sequence long", "sequence long, ingestion_time timestamp"] * 2):
+        row = (number, datetime(2026, 1, 2, tzinfo=UTC))[: 1 + number % 2]
+        place = tmp_path / f"date=2026-01-02/queue=q/batch=abcdef12.{number:012}"
+        spark.createDataFrame([row], schema).write.parquet(str(place))
+    assert compact(spark, str(tmp_path), batches_min=2) == 1
+    rows = spark.read.parquet(str(tmp_path)).orderBy("sequence").collect()
+    assert [(row.sequence, row.ingestion_time is not None) for row in rows] == [
+        (0, False), (1, True), (2, False), (3, True),
+    ]  # fmt: skip
 
 
 def test_what_an_interrupted_compaction_left_is_known_by_its_name(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,6 +76,7 @@ def archived(spark: SparkSession, directory: Path) -> list[int]:
 
 
 def test_looking_changes_nothing(spark: SparkSession, uri: str, channel: Channel, queue: str) -> None:
+    began_s = time.time()
     publish(channel, queue, range(20), content_type="text/plain", headers={"color": "red"})
     reader = spark.read.format("mirrormq").options(uri=uri, queue=queue)
     frame = reader.option("minPartitions", "3").load()
@@ -85,6 +87,8 @@ def test_looking_changes_nothing(spark: SparkSession, uri: str, channel: Channel
     assert (first.queue, first.exchange, first.routing_key, first.redelivered) == (queue, "", queue, False)
     assert (first.message_id, first.content_type, first.headers) == ("0", "text/plain", {"color": "red"})
     assert [row.sequence - first.sequence for row in rows] == list(range(20))
+    times_s = [row.ingestion_time.timestamp() for row in rows]
+    assert began_s - 0.02 <= times_s[0] and times_s == sorted(times_s) and times_s[-1] <= time.time()
     assert ready(channel, queue) == 20
     start, end = first.sequence + 5, first.sequence + 8
     offsets = {"startingOffsets": json.dumps({queue: start}), "endingOffsets": json.dumps({queue: end})}

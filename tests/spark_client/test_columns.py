@@ -80,6 +80,19 @@ def test_one_envelope_for_all() -> None:
         assert {name: row[name] for name in others} == others
 
 
+def test_ingestion_times_have_milliseconds_and_unknown_ones_are_null() -> None:
+    schema = to_arrow_schema(columns(("ingestion_time",)), timezone="UTC")
+    for with_times in (True, False):
+        builder = BatchBuilder(with_ingestion_times=with_times)
+        envelope = BatchEnvelope(b"", b"k", b"\x00\x00")
+        times = [1_700_000_000_123, 0, (1 << 64) - 1]
+        builder.add([1, 2, 3], [(envelope, 3)], bytes(3), [b""] * 3, times)
+        made = ArrowColumns(schema).record_batch("q", RangeBatch(builder.finish()))
+        made.validate(full=True)
+        known = datetime.datetime(2023, 11, 14, 22, 13, 20, 123_000, tzinfo=datetime.UTC)
+        assert made.column(0).to_pylist() == [known if with_times else None, None, None]
+
+
 def test_rows_have_their_own_envelopes() -> None:
     plain = BatchEnvelope(b"", b"k1", b"\x00\x00")
     other = BatchEnvelope(b"e", b"k2", encode_properties(BasicProperties(message_id="m", priority=0)))

@@ -28,6 +28,7 @@ SCHEMA = pa.schema(
         ("exchange", pa.string()),
         ("routing_key", pa.string()),
         ("redelivered", pa.bool_()),
+        ("ingestion_time", TIME),
         ("timestamp", TIME),
         ("message_id", pa.string()),
         ("content_type", pa.string()),

@@ -59,8 +59,8 @@ def read(
         end = min(ending(checked, name, extent), extent.next)
         if first < end:
             spans = [Span(first, end - first)]
-            without = "body" not in checked.columns
-            ranges.append(QueueRange(name, spans, extent.mean_bytes, extent.id, without))
+            without, times = "body" not in checked.columns, "ingestion_time" in checked.columns
+            ranges.append(QueueRange(name, spans, extent.mean_bytes, extent.id, without, times))
     return pa.RecordBatchReader.from_batches(schema, _batches(extents, ranges, schema))
 
 

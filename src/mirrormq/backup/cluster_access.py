@@ -67,7 +67,7 @@ class ClusterAccess:
         node = mirrors[0] if mirrors else extent.master
         first = extent.first
         while first < extent.next:
-            request = range_protocol.read(queue, first, extent.next, READ_BYTES)
+            request = range_protocol.read(queue, first, extent.next, READ_BYTES, with_ingestion_times=True)
             request |= table_of({"vhost": vhost, "id": extent.id})
             answer = self._read_of(node, request)
             first = range_protocol.read_part(answer.headers).next

@@ -107,11 +107,13 @@ class _QueueRestore:
         return held
 
     def _append(self, held: int) -> None:
-        builder = BatchBuilder()
+        builder = BatchBuilder(with_ingestion_times=True)
         for row in islice(self._rows(), held, None):
-            builder.add((row.sequence,), ((row.envelope, 1),), bytes((row.redelivered,)), (row.body,))
+            redelivered = bytes((row.redelivered,))
+            builder.add((row.sequence,), ((row.envelope, 1),), redelivered, (row.body,), (row.ingested_ms,))
             if builder.rows >= BATCH_ROWS or builder.body_bytes >= BATCH_BYTES:
-                held, builder = self._send(builder, held), BatchBuilder()
+                held = self._send(builder, held)
+                builder = BatchBuilder(with_ingestion_times=True)
         if builder.rows:
             self._send(builder, held)
 

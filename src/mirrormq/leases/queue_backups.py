@@ -32,7 +32,7 @@ from mirrormq.metadata.snapshots import Snapshot
 from mirrormq.metadata.snapshots import decode as decode_snapshot
 from mirrormq.queues import lease_operations
 from mirrormq.queues.envelope import make_envelope
-from mirrormq.queues.message import Message
+from mirrormq.queues.message import Envelope, Message
 from mirrormq.queues.publish_ids import PREFIX, publish_ids_only
 from mirrormq.queues.queue import Queue
 from mirrormq.ranges import backup_protocol, error_reasons, range_protocol
@@ -309,7 +309,11 @@ def _runs(envelope: BatchEnvelope, rows: Iterable[BatchRow]) -> Iterator[tuple[b
         envelope.properties,
     )
     for redelivered, run in groupby(rows, key=lambda row: row.redelivered):
-        yield (
-            redelivered,
-            [Message(shared, build_frames(1, envelope.properties, row.body, FRAME_MAX_BYTES)) for row in run],
-        )
+        yield redelivered, [_restored(shared, envelope.properties, row) for row in run]
+
+
+def _restored(envelope: Envelope, properties: bytes, row: BatchRow) -> Message:
+    """Return a message with the ingestion time of the backup."""
+    message = Message(envelope, build_frames(1, properties, row.body, FRAME_MAX_BYTES))
+    message.ingested_ms = row.ingested_ms
+    return message

@@ -26,7 +26,7 @@ class RangeRead:
 
     def __init__(
         self, source: RangeSource, part: RangePart, wanted: list[Span], limit_bytes: int, answered: Answered,
-        refused: Refused, *, without_bodies: bool = False,
+        refused: Refused, *, without_bodies: bool = False, with_ingestion_times: bool = False,
     ) -> None:  # fmt: skip
         self.answered = answered
         self.refused = refused
@@ -34,7 +34,9 @@ class RangeRead:
         self._part = part
         self._wanted = wanted
         self._limit_bytes = limit_bytes
-        self._columns = ColumnBuilder(without_bodies=without_bodies)
+        self._columns = ColumnBuilder(
+            without_bodies=without_bodies, with_ingestion_times=with_ingestion_times
+        )
 
     def resume(self, rows: int, size_bytes: int) -> bool:
         """Read a slice. Return True if the read is complete and the reply was sent."""
@@ -102,6 +104,7 @@ class RangeReads:
         read = RangeRead(
             source, part, wanted, min(requested_bytes, limit_bytes), answered, refused,
             without_bodies=values.has("without_bodies"),
+            with_ingestion_times=values.has("with_ingestion_times"),
         )  # fmt: skip
         self._reads.setdefault(reader, deque()).append(read)
         if not self._resting:

@@ -148,8 +148,8 @@ def _redelivered(sequences: list[int], memory: dict[int, Message], delivered_up_
 class ColumnBuilder:
     """Builder of a column batch."""
 
-    def __init__(self, *, without_bodies: bool = False) -> None:
-        self._builder = BatchBuilder()
+    def __init__(self, *, without_bodies: bool = False, with_ingestion_times: bool = False) -> None:
+        self._builder = BatchBuilder(with_ingestion_times=with_ingestion_times)
         self._without_bodies = without_bodies
         self._addressed: dict[bytes, tuple[bytes, bytes]] = {}
         """Exchange and routing key of each publish payload."""
@@ -169,7 +169,7 @@ class ColumnBuilder:
         columns = read.found
         envelopes = [(self._envelope(run), run[2]) for run in columns.runs]
         bodies = [b""] * len(columns.bodies) if self._without_bodies else columns.bodies
-        self._builder.add(columns.sequences, envelopes, read.redelivered, bodies)
+        self._builder.add(columns.sequences, envelopes, read.redelivered, bodies, columns.ingested_ms)
 
     def _envelope(self, run: Run) -> BatchEnvelope:
         publish, properties, _ = run

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
-from mirrormq.ranges.range_batch import ALIGNMENT, HEAD, MAGIC, VERSION, BatchEnvelope
+from mirrormq.ranges.range_batch import ALIGNMENT, HEADS, MAGIC, VERSION, VERSION_WITH_TIMES, BatchEnvelope
 
 _PADDING = bytes(ALIGNMENT)
 
@@ -19,7 +19,8 @@ _PADDING = bytes(ALIGNMENT)
 class BatchBuilder:
     """Columns of a batch, as far as messages were added."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_ingestion_times: bool = False) -> None:
+        self._version = VERSION_WITH_TIMES if with_ingestion_times else VERSION
         self.rows = 0
         self.body_bytes = 0
         self._envelopes: dict[BatchEnvelope, int] = {}
@@ -28,6 +29,7 @@ class BatchBuilder:
         self._redelivered: list[bytes] = []
         self._body_offsets = array("i", (0,))
         self._bodies: list[bytes] = []
+        self._ingested_ms = array("Q")
 
     def add(
         self,
@@ -35,9 +37,10 @@ class BatchBuilder:
         envelopes: Iterable[tuple[BatchEnvelope, int]],
         redelivered: bytes,
         bodies: Sequence[bytes],
+        ingested_ms: Sequence[int] = (),
     ) -> None:
         """Append messages; `envelopes` gives each envelope with the number of consecutive messages that share
-        it."""
+        it. Ingestion times count only in a batch that has them."""
         self._sequences.extend(sequences)
         for envelope, count in envelopes:
             index = self._envelopes.setdefault(envelope, len(self._envelopes))
@@ -47,6 +50,8 @@ class BatchBuilder:
         next(offsets)
         self._body_offsets.extend(offsets)
         self._bodies.append(b"".join(bodies))
+        if self._version == VERSION_WITH_TIMES:
+            self._ingested_ms.extend(ingested_ms)
         self.rows += len(sequences)
         self.body_bytes = self._body_offsets[-1]
 
@@ -61,8 +66,10 @@ class BatchBuilder:
             [_column(self._sequences)], [_column(self._indexes)], self._redelivered,
             [_column(self._body_offsets)], self._bodies,
         ]  # fmt: skip
+        if self._version == VERSION_WITH_TIMES:
+            columns.append([_column(self._ingested_ms)])
         lengths = [sum(map(len, column)) for column in columns]
-        parts = [HEAD.pack(MAGIC, VERSION, self.rows, len(envelopes), *lengths)]
+        parts = [HEADS[self._version].pack(MAGIC, self._version, self.rows, len(envelopes), *lengths)]
         for column, length in zip(columns, lengths, strict=True):
             parts += column
             parts.append(_PADDING[: -length % ALIGNMENT])

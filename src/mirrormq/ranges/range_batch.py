@@ -16,6 +16,10 @@ All numbers are little-endian, every column starts at a multiple of eight, and t
                 redelivered          u8, rows                0 or 1: a consumer may have seen it
                 body offsets         i32, rows + 1           offset of each row's body in …
                 bodies               bytes
+                ingestion times      u64, rows               milliseconds since the Unix epoch; 0: unknown
+
+Version 2 has all twelve columns. Version 1 lacks the last one; a node sends it unless the request has the
+header `with_ingestion_times`.
 
 An *envelope* is exchange, routing key and properties, shared by messages with equal ones. Publishers repeat
 themselves: a batch has few envelopes, and a client decodes properties once per envelope.
@@ -35,10 +39,10 @@ from typing import NamedTuple
 
 __all__ = [
     "ALIGNMENT",
-    "COLUMNS",
-    "HEAD",
+    "HEADS",
     "MAGIC",
     "VERSION",
+    "VERSION_WITH_TIMES",
     "BatchEnvelope",
     "BatchError",
     "BatchRow",
@@ -47,9 +51,11 @@ __all__ = [
 
 MAGIC = b"MMQB"
 VERSION = 1
+VERSION_WITH_TIMES = 2
 ALIGNMENT = 8
-COLUMNS = 11
-HEAD = Struct(f"<4sIII{COLUMNS}Q")
+HEADS = {VERSION: Struct("<4sIII11Q"), VERSION_WITH_TIMES: Struct("<4sIII12Q")}
+"""Head of each version, with the length of each column."""
+_START = Struct("<4sI")
 
 
 class BatchEnvelope(NamedTuple):
@@ -73,6 +79,8 @@ class BatchRow(NamedTuple):
     envelope: BatchEnvelope
     redelivered: bool
     body: bytes
+    ingested_ms: int = 0
+    """Ingestion time in milliseconds since the Unix epoch; 0: unknown, or the batch has no times."""
 
 
 class RangeBatch:
@@ -80,17 +88,22 @@ class RangeBatch:
 
     __slots__ = (
         "bodies", "body_offsets", "envelope_count", "envelope_indexes", "exchange_offsets", "exchanges",
-        "properties", "properties_offsets", "redelivered", "routing_key_offsets", "routing_keys", "rows",
-        "sequences",
+        "ingested_ms", "properties", "properties_offsets", "redelivered", "routing_key_offsets",
+        "routing_keys", "rows", "sequences",
     )  # fmt: skip
 
     def __init__(self, data: bytes | bytearray | memoryview) -> None:
-        if len(data) < HEAD.size:
-            raise BatchError(f"a batch has at least {HEAD.size} bytes, not {len(data)}")
-        magic, version, self.rows, self.envelope_count, *lengths = HEAD.unpack_from(data)
-        if magic != MAGIC or version != VERSION:
-            raise BatchError(f"not a batch of version {VERSION}: it begins with {bytes(data[:8])!r}")
-        columns = _columns(memoryview(data), lengths)
+        magic, version = _START.unpack_from(data) if len(data) >= _START.size else (b"", 0)
+        head = HEADS.get(version)
+        if magic != MAGIC or head is None:
+            known = " or ".join(map(str, HEADS))
+            raise BatchError(f"not a batch of version {known}: it begins with {bytes(data[:8])!r}")
+        if len(data) < head.size:
+            raise BatchError(f"a batch has at least {head.size} bytes, not {len(data)}")
+        _, _, self.rows, self.envelope_count, *lengths = head.unpack_from(data)
+        columns = _columns(memoryview(data), head.size, lengths)
+        self.ingested_ms = columns.pop() if version == VERSION_WITH_TIMES else None
+        """Ingestion times; None if the batch has none."""
         (
             self.exchange_offsets, self.exchanges, self.routing_key_offsets, self.routing_keys,
             self.properties_offsets, self.properties, self.sequences, self.envelope_indexes,
@@ -98,7 +111,8 @@ class RangeBatch:
         ) = columns  # fmt: skip
         per_envelope, per_row = 4 * (self.envelope_count + 1), self.rows
         expected = [per_envelope] * 3 + [8 * per_row, 4 * per_row, per_row, 4 * (per_row + 1)]
-        if [lengths[column] for column in (0, 2, 4, 6, 7, 8, 9)] != expected:
+        expected += [8 * per_row] * len(lengths[11:])
+        if [lengths[column] for column in (0, 2, 4, 6, 7, 8, 9)] + lengths[11:] != expected:
             raise BatchError("a column's length does not fit the number of rows")
 
     def envelopes(self) -> list[BatchEnvelope]:
@@ -113,15 +127,17 @@ class RangeBatch:
         envelopes = self.envelopes()
         sequences, indexes = _read("Q", self.sequences), _read("I", self.envelope_indexes)
         bodies = _cut(self.body_offsets, self.bodies)
-        for sequence, index, flag, body in zip(sequences, indexes, self.redelivered, bodies, strict=True):
-            yield BatchRow(sequence, envelopes[index], bool(flag), body)
+        times = array("Q", bytes(8 * self.rows)) if self.ingested_ms is None else _read("Q", self.ingested_ms)
+        rows = zip(sequences, indexes, self.redelivered, bodies, times, strict=True)
+        for sequence, index, flag, body, ingested_ms in rows:
+            yield BatchRow(sequence, envelopes[index], bool(flag), body, ingested_ms)
 
     def __len__(self) -> int:
         return int(self.rows)
 
 
-def _columns(view: memoryview, lengths: list[int]) -> list[memoryview]:
-    at, found = HEAD.size, []
+def _columns(view: memoryview, at: int, lengths: list[int]) -> list[memoryview]:
+    found = []
     for length in lengths:
         found.append(view[at : at + length])
         at += length + -length % ALIGNMENT

@@ -201,14 +201,15 @@ def extent(queue: str) -> Table:
     return table_of({"ask": EXTENT, "queue": queue})
 
 
-def read(queue: str, from_: int, to: int, limit_bytes: int, *, without_bodies: bool = False) -> Table:
+def read(
+    queue: str, from_: int, to: int, limit_bytes: int, *, without_bodies: bool = False,
+    with_ingestion_times: bool = False,
+) -> Table:  # fmt: skip
     """Build a request for the messages [from, to), as many as the limit allows. The body may carry spans."""
-    request: dict[str, object] = {
-        "ask": READ, "queue": queue, "from": from_, "to": to, "limit_bytes": limit_bytes,
-    }  # fmt: skip
-    if without_bodies:
-        request["without_bodies"] = True
-    return table_of(request)
+    flags = {"without_bodies": without_bodies, "with_ingestion_times": with_ingestion_times}
+    asked: dict[str, object] = {name: True for name, on in flags.items() if on}
+    asked |= {"ask": READ, "queue": queue, "from": from_, "to": to, "limit_bytes": limit_bytes}
+    return table_of(asked)
 
 
 def meant(request: Table, queue_id: int = 0, owner: str = "") -> Table:

@@ -40,8 +40,8 @@ SINK = (
     "deadLetterRoutingKey",
 )
 COLUMNS = (
-    "queue", "sequence", "exchange", "routing_key", "redelivered", "timestamp", "message_id", "content_type",
-    "headers", "properties", "body",
+    "queue", "sequence", "exchange", "routing_key", "redelivered", "ingestion_time", "timestamp",
+    "message_id", "content_type", "headers", "properties", "body",
 )  # fmt: skip
 """Columns of a message; `source/row_schema.py` has their types."""
 ONLY_WITH_PROPERTIES = ("headers", "properties")

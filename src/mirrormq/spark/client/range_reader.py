@@ -27,6 +27,7 @@ class QueueRange(NamedTuple):
     """Estimated size of a message."""
     queue_id: int = 0
     without_bodies: bool = False
+    with_ingestion_times: bool = False
 
     @property
     def rows_per_piece(self) -> int:
@@ -87,8 +88,9 @@ def read_all(
 
     def ask(each: QueueRange, piece: RangePiece) -> tuple[QueueRange, RangePiece, OutstandingRequest]:
         request = range_protocol.read(
-            each.queue, piece.from_, piece.to, READ_BYTES_MAX, without_bodies=each.without_bodies
-        )
+            each.queue, piece.from_, piece.to, READ_BYTES_MAX, without_bodies=each.without_bodies,
+            with_ingestion_times=each.with_ingestion_times,
+        )  # fmt: skip
         return each, piece, range_client.begin(range_protocol.meant(request, each.queue_id), piece.spans)
 
     while True:

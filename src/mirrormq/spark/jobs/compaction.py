@@ -74,7 +74,7 @@ def compact(spark: SparkSession, archive: str, batches_min: int = BATCHES_MIN) -
         first, last = min(each.first for each in group), max(each.last for each in group)
         place = group[0].path.rpartition("/")[0]
         workspace = f"{archive}/{WORKSPACE}"
-        frame = spark.read.parquet(*(each.path for each in group))
+        frame = spark.read.option("mergeSchema", "true").parquet(*(each.path for each in group))
         frame.coalesce(1).sortWithinPartitions("sequence").write.mode("overwrite").parquet(workspace)
         files.rename(workspace, f"{place}/batch={group[0].query}.{first:012}-{last:012}")
         for each in group:

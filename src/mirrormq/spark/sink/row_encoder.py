@@ -24,7 +24,7 @@ PRODUCER_HEADER, NUMBER_HEADER = "x-producer", "x-publish-id"
 BODY = "body"
 TEXTS = ("routing_key", "exchange", "content_type", "message_id")
 OTHERS = ("headers", "properties", "timestamp")
-IGNORED = ("queue", "sequence", "redelivered")
+IGNORED = ("queue", "sequence", "redelivered", "ingestion_time")
 """Columns of the source that a published message does not have."""
 
 PROPERTY_NAMES = {

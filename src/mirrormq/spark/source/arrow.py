@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
 
 from mirrormq.ranges.range_batch import RangeBatch
-from mirrormq.spark.source.arrays import RowColumns, array_of, flags, text
+from mirrormq.spark.source.arrays import RowColumns, array_of, flags, numbers, text
 from mirrormq.spark.source.property_columns import PropertyColumns
+
+MILLISECONDS_MAX = (1 << 63) // 1000 - 1
+"""Latest time that Arrow can hold in microseconds."""
 
 
 class ArrowColumns:
@@ -43,6 +47,8 @@ class _BatchDecoder:
 
     def column(self, field: pa.Field) -> pa.Array:
         """Return the column of all rows."""
+        if field.name == "ingestion_time":
+            return _times(self._batch, field.type)
         if field.name in _ROW_COLUMNS:
             return _ROW_COLUMNS[field.name](self._batch)
         if field.name == "queue":
@@ -73,6 +79,15 @@ class _BatchDecoder:
 
 def _texts(count: int, offsets: memoryview, data: memoryview) -> pa.Array:
     return text(array_of(pa.binary(), count, [None, offsets, data]))
+
+
+def _times(batch: RangeBatch, kind: pa.DataType) -> pa.Array:
+    """Return the ingestion times in microseconds; null if the node does not know them."""
+    if batch.ingested_ms is None:
+        return pa.nulls(len(batch), kind)
+    milliseconds = np.frombuffer(batch.ingested_ms, "<i8")
+    valid = (milliseconds > 0) & (milliseconds <= MILLISECONDS_MAX)
+    return numbers(np.where(valid, milliseconds, 0) * 1000, valid, kind)
 
 
 _ROW_COLUMNS: dict[str, Callable[[RangeBatch], pa.Array]] = {

@@ -39,6 +39,7 @@ COLUMNS = StructType(
         StructField("exchange", StringType()),
         StructField("routing_key", StringType()),
         StructField("redelivered", BooleanType()),
+        StructField("ingestion_time", TimestampType()),
         StructField("timestamp", TimestampType()),
         StructField("message_id", StringType()),
         StructField("content_type", StringType()),

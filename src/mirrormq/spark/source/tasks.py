@@ -43,9 +43,15 @@ def read_partition(options: SourceOptions, partition: RangePartition) -> Iterato
 def _read_parts(
     range_client: RangeClient, maker: ArrowColumns, parts: Sequence[PartitionPart], options: SourceOptions
 ) -> Iterator[pa.RecordBatch]:
-    without_bodies = "body" not in options.columns
     ranges = [
-        QueueRange(part.queue, part.spans, part.bytes / max(1, part.messages), part.queue_id, without_bodies)
+        QueueRange(
+            part.queue,
+            part.spans,
+            part.bytes / max(1, part.messages),
+            part.queue_id,
+            without_bodies="body" not in options.columns,
+            with_ingestion_times="ingestion_time" in options.columns,
+        )
         for part in parts
     ]
     counts = dict.fromkeys(map(id, ranges), 0)
