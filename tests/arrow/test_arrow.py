@@ -71,6 +71,12 @@ def test_a_queue_is_read_in_bounded_pieces_and_stays(uri: str, channel: Channel)
     ]
     times = arrow.read(uri, queue=QUEUES[0], columns=["ingestion_time"]).read_all().column(0).to_pylist()
     assert began <= times[0] and times == sorted(times) and times[-1] <= datetime.now(UTC)
+    middle = times[MESSAGES // 2]
+    later = arrow.read(uri, queue=QUEUES[0], columns=["body"], startingTimestamp=middle.isoformat())
+    earlier = arrow.read(uri, queue=QUEUES[0], endingTimestamp=str(round(middle.timestamp() * 1000)))
+    split = times.index(middle)
+    assert later.read_all().column("body").to_pylist() == bodies[split:]
+    assert earlier.read_all().column("body").to_pylist() == bodies[:split]
     some = arrow.read(uri, queue=QUEUES[0], startingOffsets='{"arrow.a": 5}', endingOffsets='{"arrow.a": 7}')
     assert some.read_all().column("body").to_pylist() == [b"4", b"5"]
     assert arrow.read(uri, queue=QUEUES[0], startingOffsets="latest").read_all().num_rows == 0

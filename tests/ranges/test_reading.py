@@ -7,6 +7,7 @@ import time
 import pika
 import pytest
 
+from mirrormq.ranges import range_protocol
 from mirrormq.ranges.range_batch import RangeBatch
 from mirrormq.ranges.range_limits import READS_IN_FLIGHT_MAX
 from mirrormq.sequences.spans import Span
@@ -47,6 +48,27 @@ def test_a_read_has_the_ingestion_times_if_it_asks_for_them(
     answer = range_client.ask("read", queue=queue, from_=1, to=11, limit_bytes=1 << 20)
     without = RangeBatch(answer.body)
     assert without.ingested_ms is None and len(without) == 10, "the form that earlier clients know"
+
+
+def test_a_node_sends_only_messages_of_the_requested_times(range_client: Asker, queue: str) -> None:
+    for first in range(0, 9, 3):
+        range_client.publish(queue, *bodies(9)[first : first + 3], mode=1 + first % 2)
+        time.sleep(0.05)
+    rows = range_client.read(queue, 1, 10)
+
+    def found(first_ms: int, end_ms: int) -> list[tuple[int, bytes, int]]:
+        headers = {"queue": queue, "from_": 1, "to": 10, "limit_bytes": 1 << 20, "with_ingestion_times": True}
+        answer = range_client.ask("read", **headers, ingested_from=first_ms, ingested_to=end_ms)
+        assert range_protocol.read_part(answer.headers) == range_protocol.RangePart(1, 10, 10)
+        return [(row.sequence, row.body, row.ingested_ms) for row in RangeBatch(answer.body)]
+
+    expected = [(row.sequence, row.body, row.ingested_ms) for row in rows]
+    second, third = rows[3].ingested_ms, rows[6].ingested_ms
+    assert rows[2].ingested_ms < second <= rows[5].ingested_ms < third
+    assert found(second, third) == expected[3:6]
+    assert found(second, third + 60_000) == expected[3:]
+    assert found(0, second) == expected[:3]
+    assert found(third + 60_000, third + 70_000) == []
 
 
 def test_an_envelope_says_exchange_key_and_properties(range_client: Asker, queue: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pika
@@ -12,6 +13,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel as Channel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import window
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mirrormq.spark import register
@@ -113,6 +115,43 @@ def test_filters_and_columns_reach_the_reader(
     assert "Filter" not in plan.replace("RuntimeFilters", ""), plan
     assert frame.where("queue = 'another' or sequence < 0").count() == 0
     assert frame.where(f"queue in ('{queue}', 'another') and headers['color'] = 'red'").count() == 20
+
+
+def test_a_read_is_limited_to_ingestion_times(
+    spark: SparkSession, uri: str, channel: Channel, queue: str
+) -> None:
+    for first in range(0, 15, 5):
+        publish(channel, queue, range(first, first + 5))
+        time.sleep(0.05)
+    reader = spark.read.format("mirrormq").options(uri=uri, queue=queue)
+    rows = reader.load().orderBy("sequence").collect()
+    times_ms = [round(row.ingestion_time.timestamp() * 1000) for row in rows]
+    iso = datetime.fromtimestamp(times_ms[5] / 1000, UTC).isoformat()
+    assert numbers(reader.options(startingTimestamp=iso).load()) == list(range(5, 15))
+    assert numbers(reader.options(endingTimestamp=str(times_ms[10])).load()) == list(range(5, 10))
+    assert reader.options(columns="sequence").load().count() == 5, "without the column, too"
+
+
+def test_watermarks_work_on_ingestion_times(
+    spark: SparkSession, uri: str, channel: Channel, queue: str, tmp_path: Path
+) -> None:
+    """With a watermark a window is written when a later message has come."""
+    publish(channel, queue, range(5))
+    time.sleep(2.1)
+    publish(channel, queue, range(5, 6))
+    frame = (
+        spark.readStream.format("mirrormq").options(uri=uri, queue=queue, maxMessagesPerTrigger="5").load()
+    )
+    windows = frame.withWatermark("ingestion_time", "0 seconds").groupBy(window("ingestion_time", "1 second"))
+    query = (
+        windows.count()
+        .writeStream.format("parquet")
+        .options(path=str(tmp_path / "out"), checkpointLocation=str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(100)
+    assert sum(row["count"] for row in spark.read.parquet(str(tmp_path / "out")).collect()) == 5
 
 
 def test_bodies_are_decoded(spark: SparkSession, uri: str, channel: Channel, queue: str) -> None:
@@ -285,6 +324,13 @@ def test_a_stream_that_browses_goes_on_where_it_was(
         ({"queue": "q", "mode": "browse", "startingOffsets": "[1]"}, "is earliest, latest, or JSON"),
         ({"queue": "q", "broker": "rabbitmq", "mode": "browse"}, "a RabbitMQ queue cannot be read twice"),
         ({"queue": "q", "endingOffsets": "latest"}, "option endingOffsets is for spark.read"),
+        ({"queue": "q", "endingTimestamp": "5"}, "option endingTimestamp is for spark.read: filter a stream"),
+        ({"queue": "q", "startingTimestamp": "noon"}, "is a time such as 2026-01-31T12:00:00Z"),
+        ({"queue": "q", "startingTimestamp": "1969-01-01"}, "or milliseconds since 1970"),
+        (
+            {"queue": "q", "startingTimestamp": "2026-01-02", "endingTimestamp": "5"},
+            "option endingTimestamp is before startingTimestamp",
+        ),
     ],
 )
 def test_wrong_options_of_a_stream_are_one_sentence(

@@ -12,7 +12,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from mirrormq.ranges.batch_builder import BatchBuilder
 from mirrormq.ranges.range_batch import BatchEnvelope, RangeBatch
+from mirrormq.ranges.time_range import TimeRange
 from mirrormq.sequences.spans import Span, count_of
+from mirrormq.spark.client.client_errors import BrokerError
 from mirrormq.spark.client.range_reader import pieces
 from mirrormq.spark.data_source_options import COLUMNS
 from mirrormq.spark.source.arrow import ArrowColumns
@@ -91,6 +93,24 @@ def test_ingestion_times_have_milliseconds_and_unknown_ones_are_null() -> None:
         made.validate(full=True)
         known = datetime.datetime(2023, 11, 14, 22, 13, 20, 123_000, tzinfo=datetime.UTC)
         assert made.column(0).to_pylist() == [known if with_times else None, None, None]
+
+
+def test_rows_of_a_node_that_ignores_the_time_range_are_left_out() -> None:
+    schema = to_arrow_schema(columns(("sequence",)), timezone="UTC")
+    envelope = BatchEnvelope(b"", b"k", b"\x00\x00")
+    for times, expected in (
+        (TimeRange(10, 12), [3, 4]),
+        (TimeRange(to_ms=11), [1, 2, 3]),
+        (TimeRange(12), [5]),
+    ):
+        builder = BatchBuilder(with_ingestion_times=True)
+        builder.add(range(1, 6), [(envelope, 5)], bytes(5), [b""] * 5, [0, 9, 10, 11, 12])
+        made = ArrowColumns(schema, times).record_batch("q", RangeBatch(builder.finish()))
+        assert made.column(0).to_pylist() == expected
+    builder = BatchBuilder()
+    builder.add([1], [(envelope, 1)], bytes(1), [b""])
+    with pytest.raises(BrokerError, match="gives no ingestion times: upgrade it"):
+        ArrowColumns(schema, TimeRange(5)).record_batch("q", RangeBatch(builder.finish()))
 
 
 def test_rows_have_their_own_envelopes() -> None:

@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from mirrormq.arrow.message_schema import SCHEMA
 from mirrormq.ranges.error_reasons import NO_QUEUE
+from mirrormq.ranges.range_protocol import QueueExtent
 from mirrormq.sequences.spans import Span
 from mirrormq.spark.client.client_errors import RequestRefused
 from mirrormq.spark.client.range_reader import QueueRange, read_all
-from mirrormq.spark.data_source_options import source_options
+from mirrormq.spark.data_source_options import SourceOptions, source_options
 from mirrormq.spark.option_reader import OptionError
 from mirrormq.spark.source.arrow import ArrowColumns
 from mirrormq.spark.source.browsed_ranges import ending, starting
@@ -33,7 +34,8 @@ def read(
     """Return the messages of queues, queue by queue in their order, as a stream of record batches.
 
     `columns` limits the columns; without `body` no bodies travel. `options` are those of the Spark source:
-    `queuePattern`, `startingOffsets`, `endingOffsets`, `passwordFile`, `tlsCaFile` and others.
+    `queuePattern`, `startingOffsets`, `endingOffsets`, `startingTimestamp`, `endingTimestamp`,
+    `passwordFile`, `tlsCaFile` and others.
     """
     given = {"uri": uri, **options}
     if queue is not None:
@@ -53,21 +55,29 @@ def read(
     except BaseException:
         extents.close()
         raise
-    ranges = []
-    for name, extent in found.items():
-        first = max(starting(checked, name, extent), extent.first)
-        end = min(ending(checked, name, extent), extent.next)
-        if first < end:
-            spans = [Span(first, end - first)]
-            without, times = "body" not in checked.columns, "ingestion_time" in checked.columns
-            ranges.append(QueueRange(name, spans, extent.mean_bytes, extent.id, without, times))
-    return pa.RecordBatchReader.from_batches(schema, _batches(extents, ranges, schema))
+    ranges = [_range(checked, name, extent) for name, extent in found.items()]
+    maker = ArrowColumns(schema, checked.times)
+    return pa.RecordBatchReader.from_batches(schema, _batches(extents, ranges, maker))
+
+
+def _range(options: SourceOptions, name: str, extent: QueueExtent) -> QueueRange:
+    """Return what to read of a queue."""
+    first = max(starting(options, name, extent), extent.first)
+    end = min(ending(options, name, extent), extent.next)
+    return QueueRange(
+        name,
+        [Span(first, end - first)] if first < end else [],
+        extent.mean_bytes,
+        extent.id,
+        without_bodies="body" not in options.columns,
+        with_ingestion_times="ingestion_time" in options.columns or options.times.limited,
+        times=options.times,
+    )
 
 
 def _batches(
-    extents: QueueExtents, ranges: Sequence[QueueRange], schema: pa.Schema
+    extents: QueueExtents, ranges: Sequence[QueueRange], maker: ArrowColumns
 ) -> Iterator[pa.RecordBatch]:
-    maker = ArrowColumns(schema)
     try:
         for each, found in read_all(extents.range_client, ranges):
             if isinstance(found, RequestRefused):

@@ -13,11 +13,12 @@ from collections.abc import Hashable
 
 from mirrormq.errors import NotFound, PreconditionFailed
 from mirrormq.leases.lease_host import LeaseHost
-from mirrormq.leases.range_sources import ColumnBuilder, RangeSource, read_slice, within
+from mirrormq.leases.range_sources import ColumnBuilder, RangeSource, ingested_within, read_slice, within
 from mirrormq.ranges import range_limits, range_protocol
 from mirrormq.ranges.error_reasons import TRY_AGAIN
 from mirrormq.ranges.range_protocol import RangePart
 from mirrormq.ranges.range_request import Answered, Refused, RequestValues, reply
+from mirrormq.ranges.time_range import TimeRange
 from mirrormq.sequences.spans import Span
 
 
@@ -26,7 +27,7 @@ class RangeRead:
 
     def __init__(
         self, source: RangeSource, part: RangePart, wanted: list[Span], limit_bytes: int, answered: Answered,
-        refused: Refused, *, without_bodies: bool = False, with_ingestion_times: bool = False,
+        refused: Refused, values: RequestValues,
     ) -> None:  # fmt: skip
         self.answered = answered
         self.refused = refused
@@ -34,8 +35,10 @@ class RangeRead:
         self._part = part
         self._wanted = wanted
         self._limit_bytes = limit_bytes
+        self._times = TimeRange.of_request(values)
         self._columns = ColumnBuilder(
-            without_bodies=without_bodies, with_ingestion_times=with_ingestion_times
+            without_bodies=values.has("without_bodies"),
+            with_ingestion_times=values.has("with_ingestion_times"),
         )
 
     def resume(self, rows: int, size_bytes: int) -> bool:
@@ -53,6 +56,8 @@ class RangeRead:
                 text = f"message {read.damaged[0]} is damaged on this node's disk and is being repaired"
                 self.refused(NotFound(f"{text}; repeat the request", reason=TRY_AGAIN))
                 return True
+            if self._times.limited:
+                read = ingested_within(read, self._times)
             # A message too large for the rest of this reply waits for the next one. A reply has one message
             # at least.
             if columns.rows and read.size_bytes > room_bytes:
@@ -102,9 +107,7 @@ class RangeReads:
         requested_bytes = values.number("limit_bytes", limit_bytes) or limit_bytes
         part = RangePart(first, first, to)
         read = RangeRead(
-            source, part, wanted, min(requested_bytes, limit_bytes), answered, refused,
-            without_bodies=values.has("without_bodies"),
-            with_ingestion_times=values.has("with_ingestion_times"),
+            source, part, wanted, min(requested_bytes, limit_bytes), answered, refused, values
         )  # fmt: skip
         self._reads.setdefault(reader, deque()).append(read)
         if not self._resting:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from itertools import groupby
+from itertools import compress, groupby
 from typing import NamedTuple
 
 from mirrormq.queues.envelope import address_of
@@ -17,6 +17,7 @@ from mirrormq.queues.message import Message
 from mirrormq.queues.queue import Queue
 from mirrormq.ranges.batch_builder import BatchBuilder
 from mirrormq.ranges.range_batch import BatchEnvelope
+from mirrormq.ranges.time_range import TimeRange
 from mirrormq.replication.mirror_copy import MirrorCopy
 from mirrormq.sequences.spans import Span, below, common
 from mirrormq.storage.column_reader import GatheredColumns, Run
@@ -94,6 +95,17 @@ def read_slice(source: RangeSource, wanted: Sequence[Span], rows: int, size_byte
     flags = _redelivered(columns.sequences, memory, source.delivered_up_to())
     damaged = _without(sequences, columns.sequences)
     return RangeSlice(columns, flags, sum(map(len, columns.bodies)), max(reached, first), damaged)
+
+
+def ingested_within(read: RangeSlice, times: TimeRange) -> RangeSlice:
+    """Return the messages of a slice with ingestion times in a range."""
+    found = read.found
+    wanted = [times.from_ms <= time_ms < times.to_ms for time_ms in found.ingested_ms]
+    if all(wanted):
+        return read
+    kept = found.selected(wanted)
+    flags = bytes(compress(read.redelivered, wanted))
+    return read._replace(found=kept, redelivered=flags, size_bytes=sum(map(len, kept.bodies)))
 
 
 def _without(wanted: list[int], found: list[int]) -> Sequence[int]:

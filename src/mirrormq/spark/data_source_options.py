@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mirrormq.client.amqp_uri import AmqpUri, ClientTls
+from mirrormq.ranges.time_range import ALL_TIMES, TimeRange
 from mirrormq.spark.client.node_address import parse_uris
 from mirrormq.spark.client.node_selection import Timeouts
 from mirrormq.spark.option_reader import EARLIEST, LATEST, Offsets, OptionError, OptionReader
@@ -23,6 +24,7 @@ SOURCE = (
     "queue", "queues", "queuePattern", "mode", "startingOffsets", "endingOffsets", "maxMessagesPerTrigger",
     "maxBytesPerTrigger", "minPartitions", "preferReplica", "failOnDataLoss", "leaseName", "leaseIdleMs",
     "includeProperties", "missingQueues", "columns", "minMessagesPerTrigger", "maxTriggerDelay",
+    "startingTimestamp", "endingTimestamp",
 )  # fmt: skip
 SINK = (
     "exchange",
@@ -127,6 +129,8 @@ class SourceOptions:
     mode: str
     starting: Offsets
     ending: Offsets
+    times: TimeRange
+    """Ingestion times of the messages that a batch read returns."""
     messages_max: int | None
     """Messages per trigger."""
     bytes_max: int | None
@@ -160,6 +164,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         mode=reader.one_of("mode", (CONSUME, BROWSE), CONSUME if streaming else BROWSE),
         starting=reader.offsets("startingOffsets") or EARLIEST,
         ending=reader.offsets("endingOffsets") or LATEST,
+        times=_times(reader),
         messages_max=reader.number("maxMessagesPerTrigger"),
         bytes_max=reader.number("maxBytesPerTrigger"),
         messages_min=reader.number("minMessagesPerTrigger") or 1,
@@ -173,6 +178,14 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         wait_for_queues=reader.one_of("missingQueues", (ERROR, WAIT), ERROR) == WAIT,
     )
     _check(found, reader, streaming)
+    return found
+
+
+def _times(reader: OptionReader) -> TimeRange:
+    starting_ms, ending_ms = reader.moment_ms("startingTimestamp"), reader.moment_ms("endingTimestamp")
+    found = TimeRange(starting_ms or 0, ALL_TIMES.to_ms if ending_ms is None else ending_ms)
+    if found.to_ms < found.from_ms:
+        raise OptionError("option endingTimestamp is before startingTimestamp")
     return found
 
 
@@ -232,6 +245,9 @@ def _check(found: SourceOptions, reader: OptionReader, streaming: bool) -> None:
         )
     if streaming and reader.text("endingOffsets"):
         raise OptionError("option endingOffsets is for spark.read: a stream has no end")
+    timed = [name for name in ("startingTimestamp", "endingTimestamp") if reader.text(name)]
+    if streaming and timed:
+        raise OptionError(f"option {timed[0]} is for spark.read: filter a stream on ingestion_time")
     if found.mode == CONSUME and reader.text("startingOffsets"):
         raise OptionError("option startingOffsets is for mode browse: consuming begins with what is ready")
     waiting = [name for name in ("minMessagesPerTrigger", "maxTriggerDelay") if reader.text(name)]

@@ -6,6 +6,7 @@ import difflib
 import json
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 
 
 class OptionError(ValueError):
@@ -67,6 +68,27 @@ class OptionReader:
         if found is None:
             raise OptionError(f"option {name} is a duration such as 30s or 15m, not {value!r}")
         return int(found[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}[found[2]]
+
+    def moment_ms(self, name: str) -> int | None:
+        """Return a time in milliseconds since the Unix epoch, given as such or in the form of ISO 8601. A
+        time without an offset is in UTC."""
+        value = self.text(name)
+        if value is None:
+            return None
+        if re.fullmatch(r"[0-9]{1,15}", value):
+            return int(value)
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            moment = None
+        if moment is not None:
+            zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            milliseconds = (zoned - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
+            if milliseconds >= 0:
+                return milliseconds
+        raise OptionError(
+            f"option {name} is a time such as 2026-01-31T12:00:00Z, or milliseconds since 1970, not {value!r}"
+        )
 
     def one_of(self, name: str, choices: tuple[str, ...], default: str) -> str:
         value = (self.text(name) or default).lower()

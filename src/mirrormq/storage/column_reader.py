@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from itertools import compress
 from struct import Struct
 
 from mirrormq.storage import journal_records
@@ -54,8 +55,7 @@ class GatheredColumns:
     def __init__(self) -> None:
         self.sequences: list[int] = []
         self.ingested_ms: list[int] = []
-        """Time at which the journal first stored each message, in milliseconds since the Unix epoch; 0 if
-        unknown."""
+        """Ingestion times in milliseconds since the Unix epoch; 0 if unknown."""
         self.bodies: list[bytes] = []
         self.runs: list[Run] = []
 
@@ -65,6 +65,20 @@ class GatheredColumns:
         self.ingested_ms.append(ingested_ms)
         self.bodies.append(body_of(frames))
         self.runs.append((publish, properties_of(frames), 1))
+
+    def selected(self, wanted: list[bool]) -> GatheredColumns:
+        """Return the messages for which `wanted` is true."""
+        found = GatheredColumns()
+        found.sequences = list(compress(self.sequences, wanted))
+        found.ingested_ms = list(compress(self.ingested_ms, wanted))
+        found.bodies = list(compress(self.bodies, wanted))
+        first = 0
+        for publish, properties, count in self.runs:
+            left = sum(wanted[first : first + count])
+            if left:
+                found.runs.append((publish, properties, left))
+            first += count
+        return found
 
 
 class RecordShapes:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from mirrormq.ranges import range_protocol
 from mirrormq.ranges.range_batch import RangeBatch
 from mirrormq.ranges.range_limits import READ_BYTES_MAX, READ_ROWS_MAX
+from mirrormq.ranges.time_range import ALL_TIMES, TimeRange
 from mirrormq.sequences.spans import Span, pack
 from mirrormq.spark.client.client_errors import RequestRefused
 from mirrormq.spark.client.range_client import OutstandingRequest, RangeClient
@@ -28,6 +29,7 @@ class QueueRange(NamedTuple):
     queue_id: int = 0
     without_bodies: bool = False
     with_ingestion_times: bool = False
+    times: TimeRange = ALL_TIMES
 
     @property
     def rows_per_piece(self) -> int:
@@ -91,7 +93,8 @@ def read_all(
             each.queue, piece.from_, piece.to, READ_BYTES_MAX, without_bodies=each.without_bodies,
             with_ingestion_times=each.with_ingestion_times,
         )  # fmt: skip
-        return each, piece, range_client.begin(range_protocol.meant(request, each.queue_id), piece.spans)
+        request = each.times.restrict(range_protocol.meant(request, each.queue_id))
+        return each, piece, range_client.begin(request, piece.spans)
 
     while True:
         while len(asked) < QUESTIONS_UNDER_WAY and (following := next(left, None)) is not None:

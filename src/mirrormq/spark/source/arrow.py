@@ -14,7 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from mirrormq.ranges.range_batch import RangeBatch
-from mirrormq.spark.source.arrays import RowColumns, array_of, flags, numbers, text
+from mirrormq.ranges.time_range import ALL_TIMES, TimeRange
+from mirrormq.spark.client.client_errors import BrokerError
+from mirrormq.spark.source.arrays import RowColumns, array_of, bits, flags, numbers, text
 from mirrormq.spark.source.property_columns import PropertyColumns
 
 MILLISECONDS_MAX = (1 << 63) // 1000 - 1
@@ -25,12 +27,15 @@ class ArrowColumns:
     """Converter to record batches of one Arrow schema, which has the names of `row_schema.COLUMNS` or
     fewer."""
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, times: TimeRange = ALL_TIMES) -> None:
         self._schema = schema
+        self._times = times
+        """Ingestion times of the rows; others are left out."""
 
     def record_batch(self, queue: str, batch: RangeBatch) -> pa.RecordBatch:
         decoder = _BatchDecoder(queue, batch)
-        return pa.RecordBatch.from_arrays(list(map(decoder.column, self._schema)), schema=self._schema)
+        made = pa.RecordBatch.from_arrays(list(map(decoder.column, self._schema)), schema=self._schema)
+        return made.filter(_within(batch, self._times)) if self._times.limited else made
 
 
 class _BatchDecoder:
@@ -79,6 +84,17 @@ class _BatchDecoder:
 
 def _texts(count: int, offsets: memoryview, data: memoryview) -> pa.Array:
     return text(array_of(pa.binary(), count, [None, offsets, data]))
+
+
+def _within(batch: RangeBatch, times: TimeRange) -> pa.Array:
+    """Return for each row whether its ingestion time is in a range."""
+    if batch.ingested_ms is None:
+        raise BrokerError(
+            "the node gives no ingestion times: upgrade it, or omit startingTimestamp and endingTimestamp"
+        )
+    milliseconds = np.frombuffer(batch.ingested_ms, "<u8")
+    wanted = (milliseconds >= np.uint64(times.from_ms)) & (milliseconds < np.uint64(times.to_ms))
+    return array_of(pa.bool_(), len(batch), [None, bits(wanted)])
 
 
 def _times(batch: RangeBatch, kind: pa.DataType) -> pa.Array:

@@ -28,7 +28,7 @@ class DataLoss(Exception):
 
 def read_partition(options: SourceOptions, partition: RangePartition) -> Iterator[pa.RecordBatch]:
     """Yield the available messages of a partition; raises DataLoss if a required one is missing."""
-    maker = ArrowColumns(to_arrow_schema(columns(options.columns), timezone="UTC"))
+    maker = ArrowColumns(to_arrow_schema(columns(options.columns), timezone="UTC"), options.times)
     by_order: dict[tuple[int, ...], list[PartitionPart]] = {}
     for part in partition.parts:
         by_order.setdefault(partition.orders.get(part.queue, ()), []).append(part)
@@ -50,7 +50,8 @@ def _read_parts(
             part.bytes / max(1, part.messages),
             part.queue_id,
             without_bodies="body" not in options.columns,
-            with_ingestion_times="ingestion_time" in options.columns,
+            with_ingestion_times="ingestion_time" in options.columns or options.times.limited,
+            times=options.times,
         )
         for part in parts
     ]
