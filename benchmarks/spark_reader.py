@@ -61,7 +61,8 @@ def _measure(broker: MirrorMQ, kind: MessageKind, messages: int) -> ReadCost:
         extent = range_protocol.read_extent(range_client.ask(range_protocol.extent(queue)).headers)
         for _ in range(ROUNDS):
             cpu_s, node_s, began_s, rows = time.process_time(), _cpu_s(broker.pid), time.monotonic(), 0
-            wanted = QueueRange(queue, [Span(extent.first, messages)], spark_lines.BODY_BYTES)
+            spans = [Span(extent.first, messages)]
+            wanted = QueueRange(queue, spans, spark_lines.BODY_BYTES, with_ingestion_times=True)
             for batch in read(range_client, wanted):
                 rows += maker.record_batch(queue, batch).num_rows
             if rows != messages:
