@@ -24,14 +24,16 @@ _MODULES_BY_PACKAGE = {
     "channels": "channel publishing routes confirm_ledger consumer acknowledgements unacked assembly",
     "queues": "message envelope queue publish_intake confirm_tracker consumer_turns expiry redelivery "
     "dead_lettering deduplication pages leased_pages paged_queue queue_host memory_budget queue_settings "
-    "turn_work",
-    "storage": "journal_records journal_writer queue_store position_table segments",
-    "broker": "traffic_counters per_object_counters",
+    "turn_work kept_deliveries",
+    "storage": "journal journal_records journal_writer queue_store position_table segments disk disk_stats "
+    "damage",
+    "broker": "broker copy_reports replica_manager traffic_counters per_object_counters",
+    "remote": "remote_endpoint served_queues",
     "sequences": "spans",
 }
 CORE_MODULES = frozenset(
     f"mirrormq.{package}.{name}" for package, names in _MODULES_BY_PACKAGE.items() for name in names.split()
-)
+) | {"mirrormq.clock"}
 """Modules that are compiled. They import no msgspec, structlog or asyncio."""
 
 GROUP = "mirrormq_core__mypyc"

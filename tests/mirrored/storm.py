@@ -51,7 +51,8 @@ class Person(MirroredClient):
         self.storm = storm
         self.bodies: dict[int, bytes] = {}
         super().__init__(storm.cluster, storm.cluster[name])
-        vars(storm.cluster[name].broker).setdefault("people", []).append(self)
+        # Before it consumes: messages that are ready are delivered at once.
+        storm.load_clients.append(self)
         self.send(methods.encode_confirm_select(), methods.encode_basic_qos(0, 4))
         self.epochs: deque[int] = deque()
         """Of the masters that sent what has not been read yet."""
@@ -107,7 +108,7 @@ class Storm:
         self.cluster.mirror_all(**NO_HOLES)
         self.cluster.connect("a").declare("q")
         for name in NAMES:
-            self.load_clients.append(Person(self, name))
+            Person(self, name)
 
     def delivered(self, body: bytes, redelivered: bool, epoch: int) -> None:
         assert body in self.persistent | self.transient, f"unexpected: {body!r}"
@@ -180,7 +181,7 @@ class Storm:
         for member in self.cluster.members.values():
             if not member.alive:
                 self.cluster.start(member.name)
-                self.load_clients.append(Person(self, member.name))
+                Person(self, member.name)
                 return
             if self.is_over(member):
                 self.cluster.kill(member.name, "kill")
@@ -270,12 +271,12 @@ class Storm:
 
 
 @contextmanager
-def watching() -> Iterator[None]:
-    """Deliveries to people are noted when they are sent."""
+def watching(storm: Storm) -> Iterator[None]:
+    """Note deliveries to the clients of a storm when they are sent."""
     deliver = Consumer.deliver
 
     def watched(consumer: Consumer, messages: list[Message]) -> None:
-        for load_client in vars(consumer.channel.broker).get("people", ()):
+        for load_client in storm.load_clients:
             if load_client.connection is consumer.channel.connection:
                 load_client.is_sent(consumer.queue, len(messages))
         deliver(consumer, messages)
@@ -287,8 +288,8 @@ def watching() -> Iterator[None]:
 
 def run(seed: int, steps: int = 400) -> Storm:
     """One history, from beginning to end."""
-    with watching():
-        storm = Storm(seed)
+    storm = Storm(seed)
+    with watching(storm):
         for _ in range(steps):
             storm.step()
         storm.settle()
