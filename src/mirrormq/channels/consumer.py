@@ -9,7 +9,7 @@ publisher's channel number or frame size does not suit this consumer.
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mirrormq import limits
 from mirrormq.queues.consumer_turns import ConsumerDescription
@@ -23,7 +23,7 @@ from mirrormq.wire.methods import encode_basic_cancel
 if TYPE_CHECKING:
     from mirrormq.channels.channel import Channel
 
-_TAG = Struct(">Q").pack
+_TAG: Final = Struct(">Q").pack
 _HEAD = Struct(">BHI").pack
 _BASIC_DELIVER = b"\x00\x3c\x00\x3c"
 _TAG_SIZE = 8

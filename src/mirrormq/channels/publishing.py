@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mirrormq import limits
 from mirrormq.broker import direct_reply_to
@@ -38,8 +38,8 @@ NO_ROUTE = 312
 NOBODY = ("", 0)
 """Producer and publish id of a message without them."""
 
-_BODY_SIZE = Struct(">Q").unpack_from
-_BODY_SIZE_AT = 11
+_BODY_SIZE: Final = Struct(">Q").unpack_from
+_BODY_SIZE_AT: Final = 11
 """Octet of content frames at which the body's size starts."""
 
 

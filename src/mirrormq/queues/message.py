@@ -15,9 +15,11 @@ share one `Envelope`.
 
 from __future__ import annotations
 
+from typing import Final
+
 from mirrormq.wire.content import properties_of
 
-NEVER = 0
+NEVER: Final = 0
 """`expires_at` of a message that does not expire."""
 
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 from struct import Struct, pack
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mirrormq.sequences.spans import Span
 
@@ -41,18 +41,26 @@ try:
 except ImportError:  # pragma: no cover - where the wheel is missing, new files use zlib's polynomial
     _crc32c = None
 
-MESSAGE_1, ACK, DELIVERED, ERASED, NEXT, ENTRY, MESSAGE, WRITTEN = range(0xE1, 0xE9)
-"""ENTRY is the only kind in an entry log. Reserved: E9 delivery counts, EA replicated logs."""
+MESSAGE_1: Final = 0xE1
+ACK: Final = 0xE2
+DELIVERED: Final = 0xE3
+ERASED: Final = 0xE4
+NEXT: Final = 0xE5
+ENTRY: Final = 0xE6
+"""The only kind in an entry log."""
+MESSAGE: Final = 0xE7
+WRITTEN: Final = 0xE8
+"""Reserved: E9 delivery counts, EA replicated logs."""
 KINDS: frozenset[int] = frozenset(range(MESSAGE_1, WRITTEN + 1))
 MESSAGES: frozenset[int] = frozenset((MESSAGE, MESSAGE_1))
 
-DURABLE = 1
+DURABLE: Final = 1
 """Flag of a message that recovery keeps. Without it the record only pages memory out."""
-SHARED = 2
+SHARED: Final = 2
 """Flag of a message whose content is in another record of its segment."""
 
 PREFIX = Struct("<II")
-PREFIX_BYTES = PREFIX.size
+PREFIX_BYTES: Final = PREFIX.size
 START = Struct("<IIB")
 """Prefix and kind."""
 MESSAGE_HEAD = Struct("<BBHHIQQQ")
@@ -61,11 +69,11 @@ MESSAGE_1_HEAD = Struct("<BBHHIQQ")
 REFERENCE = Struct("<II")
 """Offset and body bytes of a content in another record."""
 QUEUE_HEAD = Struct("<BI")
-QUEUE_SEQUENCE = Struct("<BIQ")
+QUEUE_SEQUENCE: Final = Struct("<BIQ")
 RANGE = Struct("<QQ")
-_ACK_OF_ONE = Struct("<BIQQ")
+_ACK_OF_ONE: Final = Struct("<BIQQ")
 WRITTEN_BODY = Struct("<BI")
-WRITTEN_BYTES = PREFIX_BYTES + WRITTEN_BODY.size
+WRITTEN_BYTES: Final = PREFIX_BYTES + WRITTEN_BODY.size
 BODY_SIZE = Struct(">Q")
 BODY_SIZE_AT = 11
 """Offset of the body's length in content frames: frame head (7), class (2), weight (2)."""

@@ -20,9 +20,9 @@ from mirrormq.storage.journal_limits import BUFFER_BYTES, SHARED_CONTENT_BYTES_M
 from mirrormq.storage.segment_header import DATA_AT
 from mirrormq.storage.segments import Segment, Segments, widen
 
-_pack_head = journal_records.MESSAGE_HEAD.pack
-_pack_prefix = journal_records.PREFIX.pack
-_pack_written = journal_records.WRITTEN_BODY.pack
+_pack_head: Final = journal_records.MESSAGE_HEAD.pack
+_pack_prefix: Final = journal_records.PREFIX.pack
+_pack_written: Final = journal_records.WRITTEN_BODY.pack
 _HEAD_BYTES: Final = journal_records.MESSAGE_HEAD.size
 _PREFIX_BYTES: Final = journal_records.PREFIX_BYTES
 

@@ -9,24 +9,25 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from itertools import compress
+from typing import Final
 
 from mirrormq.sequences.spans import Span
 
-CHUNK_BITS = 8
+CHUNK_BITS: Final = 8
 """Size of a chunk, 256: a queue with one stored message pays for one chunk, 3 KiB, and there may be 10,000
 queues."""
-CHUNK = 1 << CHUNK_BITS
-MASK = CHUNK - 1
+CHUNK: Final = 1 << CHUNK_BITS
+MASK: Final = CHUNK - 1
 NO_POSITIONS = array("Q", bytes(8 * CHUNK))
 NO_SIZES = array("I", bytes(4 * CHUNK))
 EVERY_BIT = (1 << CHUNK) - 1
 DIGITS = bytes.maketrans(b"\x00\x01", b"01")
 
 
-SPARE_CHUNKS_MAX = 64
+SPARE_CHUNKS_MAX: Final = 64
 """Empty chunks that are kept for the next use, 192 KiB: a queue whose messages come and go one by one would
 need a new one for each."""
-_spare: list[tuple[array[int], array[int]]] = []
+_spare: Final[list[tuple[array[int], array[int]]]] = []
 
 
 class PositionTable:

@@ -13,14 +13,16 @@ from typing import Final
 
 from mirrormq.wire.frames import BODY, FRAME_END, FRAME_OVERHEAD, HEAD_SIZE, HEADER, METHOD
 
-CONTENT_HEAD: Callable[[bytes, int], tuple[int, int, int, int, int, int]] = Struct(">BHIHHQ").unpack_from
+CONTENT_HEAD: Final[Callable[[bytes, int], tuple[int, int, int, int, int, int]]] = Struct(
+    ">BHIHHQ"
+).unpack_from
 BASIC_CLASS: Final = 60
 BASIC_PUBLISH: Final = b"\x00\x3c\x00\x28"
 BASIC_ACK: Final = b"\x00\x3c\x00\x50"
 ACK_SIZE: Final = 13
 """Payload size of basic.ack: ids, delivery tag, `multiple`."""
 _LONG = Struct(">I").unpack_from
-_LONG_LONG = Struct(">Q").unpack_from
+_LONG_LONG: Final = Struct(">Q").unpack_from
 
 _HEAD = Struct(">BHI").unpack_from
 _METHOD: Callable[[bytes, int], tuple[int, int, int, int]] = Struct(">BHII").unpack_from

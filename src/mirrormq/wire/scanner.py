@@ -36,7 +36,7 @@ from mirrormq.wire.runs import (
     unlike,
 )
 
-_HEAD: Callable[[bytes, int], tuple[int, int, int]] = Struct(">BHI").unpack_from
+_HEAD: Final[Callable[[bytes, int], tuple[int, int, int]]] = Struct(">BHI").unpack_from
 
 PLAIN: Final = 0
 INCOMPLETE: Final = -1
@@ -51,7 +51,7 @@ REST_PIECES_MAX = 64
 for each."""
 
 
-REST_SHARE = 4
+REST_SHARE: Final = 4
 """Divisor for the rest of a read: a rest larger than this part of the read is kept in place, a smaller
 one is copied. A client with an incomplete frame must not keep the memory of everything it sent
 before."""
