@@ -63,7 +63,7 @@ def count(client: RawClient, queue: str) -> int:
 
 
 @pytest.mark.parametrize("reason", RAISE)
-def test_publishers_are_told_held_and_let_go(node: MirrorMQ, reason: str) -> None:
+def test_publishers_are_notified_blocked_and_unblocked(node: MirrorMQ, reason: str) -> None:
     raise_alarm, clear_alarm = RAISE[reason]
     reported: list[str] = []
     publisher = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", node.amqp_port))
@@ -110,7 +110,7 @@ def test_consumers_go_on(node: MirrorMQ) -> None:
         consumer.expect("QueueDeleteOk")
 
 
-def test_who_has_not_published_is_not_blocked(node: MirrorMQ) -> None:
+def test_a_connection_that_has_not_published_is_not_blocked(node: MirrorMQ) -> None:
     with ready_client(node.amqp_port) as client:
         client.declare("quiet", exclusive=True)
         node.control(*RAISE["low on disk"][0])

@@ -62,7 +62,7 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
     yield found
 
 
-async def test_every_client_that_waits_is_told() -> None:
+async def test_every_waiting_client_is_answered() -> None:
     assert await results(Client(b"wrong"), Client(b"right"), Client(b"worse")) == [False, True, False]
 
 
@@ -119,15 +119,15 @@ def guesses(count: int, host: str, names: int) -> list[Client]:
     return [Client(b"%d" % number, host, User(f"u{number % names}")) for number in range(count)]
 
 
-def test_an_address_has_so_many_at_a_time() -> None:
+def test_the_checks_of_one_address_are_bounded() -> None:
     assert overloaded(*guesses(PENDING_PER_ADDRESS_MAX + 10, ATTACKER, 1000)) == 10
 
 
-def test_a_user_has_so_many_at_a_time() -> None:
+def test_the_checks_of_one_user_are_bounded() -> None:
     assert overloaded(*guesses(PENDING_PER_USER_MAX + 10, ATTACKER, 1)) == 10
 
 
-def test_a_node_has_so_many_at_a_time_and_the_busiest_address_gives_way() -> None:
+def test_a_node_bounds_password_checks_and_the_busiest_address_gives_way() -> None:
     per_address = PENDING_MAX // 16
     crowd = [
         Client(b"x", f"192.0.2.{host}", User(f"user {host} {number}"))
@@ -142,7 +142,7 @@ def test_a_node_has_so_many_at_a_time_and_the_busiest_address_gives_way() -> Non
     assert refused is not victim.check and len(queue) == PENDING_MAX
 
 
-def test_guesses_for_a_user_do_not_shut_that_user_out_elsewhere() -> None:
+def test_guesses_for_a_user_do_not_lock_that_user_out_at_other_addresses() -> None:
     victim = Client(b"right", VICTIM)
     crowd = [Client(b"x", ATTACKER) for _ in range(PENDING_PER_USER_MAX)]
     queue = password_queue.PasswordQueue()

@@ -97,7 +97,7 @@ def test_client_id_is_itself_where_there_is_none() -> None:
     assert not permissions.check_topic("u", "/", "ux", "{client_id}", "write", {"client_id": "k"})
 
 
-def test_an_impersonator_may_name_anybody() -> None:
+def test_an_impersonator_may_name_any_user() -> None:
     permissions = Permissions(state_with())
     assert permissions.user_id_allowed(r.User("u"), "u")
     assert not permissions.user_id_allowed(r.User("u"), "z")

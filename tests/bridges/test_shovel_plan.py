@@ -49,7 +49,7 @@ def test_properties_are_overwritten() -> None:
     assert received.properties.app_id == "kept"
 
 
-def test_headers_tell_the_way_of_a_message() -> None:
+def test_headers_show_the_route_of_a_message() -> None:
     value = {"dest-queue": "to", "dest-add-forward-headers": True, "dest-add-timestamp-header": True}
     received = moved(value)
     assert received.properties is not None and received.properties.headers is not None

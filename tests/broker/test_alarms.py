@@ -28,7 +28,7 @@ def test_any_nodes_alarm_is_in_force_until_that_node_clears_it() -> None:
     assert (alarms.in_force, alarms.by_node("a")) == (frozenset(), [])
 
 
-def test_only_news_are_told() -> None:
+def test_only_changes_are_reported() -> None:
     alarms = Alarms()
     reported: list[frozenset[str]] = []
     alarms.listeners.append(lambda: reported.append(alarms.in_force))

@@ -90,7 +90,7 @@ def test_a_publish_to_several_queues_is_confirmed_once() -> None:
     assert [node.counts(name) for name in "abc"] == [(2, 0)] * 3
 
 
-def test_what_nobody_wants_is_confirmed_too() -> None:
+def test_unrouted_messages_are_confirmed_too() -> None:
     client = confirming(Node())
     client.publish("nowhere", b"1", b"2")
     assert client.methods() == [BasicAck(2, True)]
@@ -147,7 +147,7 @@ def test_nothing_is_said_on_a_closed_channel() -> None:
     assert client.methods() == [methods.ChannelCloseOk()]
 
 
-def test_a_reopened_channel_counts_from_one_and_hears_nothing_of_its_predecessor() -> None:
+def test_a_reopened_channel_counts_from_one_and_gets_nothing_of_its_predecessor() -> None:
     client = confirming(Node())
     declare(client, "q", durable=True)
     client.publish("q", b"1", b"2", persistent=True)

@@ -162,7 +162,7 @@ def test_a_full_socket_stops_deliveries_until_it_drains() -> None:
 # -- deleted queues -----------------------------------------------------------------------------
 
 
-def test_consumers_are_told_when_their_queue_goes() -> None:
+def test_consumers_are_cancelled_when_their_queue_is_deleted() -> None:
     node, client = prepared(1)
     consume(client)
     node.connect().call(methods.encode_queue_delete("q"))
@@ -171,7 +171,7 @@ def test_consumers_are_told_when_their_queue_goes() -> None:
     assert client.methods() == [], "an acknowledgement for a queue that is gone is no mistake"
 
 
-def test_a_client_that_would_not_understand_is_not_told() -> None:
+def test_a_client_without_the_capability_is_not_notified() -> None:
     node, client = prepared()
     simple = node.connect(capabilities=())
     consume(simple)

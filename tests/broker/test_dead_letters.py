@@ -60,7 +60,7 @@ def test_power_that_fails_on_the_way_leaves_it_in_one_of_them_at_least(turns: in
     assert node.counts("q")[0] + node.counts("dead")[0] >= 1
 
 
-def test_after_a_restart_messages_expire_although_nobody_asks_for_them() -> None:
+def test_after_a_restart_messages_expire_without_a_consumer() -> None:
     node, client = two_queues()
     client.publish("q", b"x", persistent=True, expiration="100")
     client.read()
@@ -71,7 +71,7 @@ def test_after_a_restart_messages_expire_although_nobody_asks_for_them() -> None
     assert (node.counts("q"), node.counts("dead")) == ((0, 0), (1, 0))
 
 
-def test_where_nobody_waits_for_a_disk_it_goes_at_once() -> None:
+def test_a_message_that_waits_for_no_disk_is_sent_at_once() -> None:
     node = Node()
     client = node.connect()
     client.call(methods.encode_queue_declare("dead"))
@@ -81,7 +81,7 @@ def test_where_nobody_waits_for_a_disk_it_goes_at_once() -> None:
     assert (node.counts("q"), node.counts("dead")) == ((1, 0), (1, 0))
 
 
-def test_what_nobody_wants_is_gone() -> None:
+def test_unrouted_messages_are_dropped() -> None:
     node, client = two_queues()
     client.call(methods.encode_queue_delete("dead"))
     client.publish("q", b"x", persistent=True)

@@ -104,7 +104,7 @@ def test_an_event_is_a_persistent_message_of_headers_alone() -> None:
     }
 
 
-def test_nothing_is_built_while_nobody_is_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_event_is_built_without_a_binding(monkeypatch: pytest.MonkeyPatch) -> None:
     def built(*_: object, **__: object) -> None:
         pytest.fail("facts were gathered for nobody")
 
@@ -127,7 +127,7 @@ def test_nothing_is_built_while_nobody_is_bound(monkeypatch: pytest.MonkeyPatch)
 # -- actors -------------------------------------------------------------------------------------
 
 
-def test_clients_operators_and_the_broker_itself_are_told_apart() -> None:
+def test_clients_operators_and_the_broker_itself_are_distinguished() -> None:
     heard = Heard("queue.*")
     heard.client.call(methods.encode_queue_declare("by client"))
     heard.client.call(methods.encode_queue_declare("mine", exclusive=True))
@@ -303,7 +303,7 @@ def test_operator_policies_and_limits_are_parameters_too() -> None:
     ]
 
 
-def test_what_became_of_a_user_is_told_by_kind() -> None:
+def test_changes_of_a_user_are_reported_by_kind() -> None:
     heard = Heard()
     heard.order("add_user", "anna", "secret")
     heard.order("change_password", "anna", "other")
@@ -328,7 +328,7 @@ def test_topic_permissions_of_one_exchange_go_under_the_wrong_name_as_in_rabbitm
     assert heard.reported("user") == [("permission.deleted", "guest"), ("topic.permission.deleted", "guest")]
 
 
-def test_alarms_are_told_by_their_source() -> None:
+def test_alarms_are_distinguished_by_their_source() -> None:
     heard = Heard()
     heard.node.broker.alarms.set("memory", True)
     heard.node.broker.alarms.set("disk", True)
@@ -376,7 +376,7 @@ def test_a_refused_login_gives_its_reason_in_characters_and_ends_a_connection() 
     assert end["user_provided_name"] == Field("S", b"mine")
 
 
-def test_credentials_that_cannot_be_read_name_nobody_and_show_nothing() -> None:
+def test_unreadable_credentials_name_no_user_and_show_nothing() -> None:
     heard = Heard("user.#")
     connection = Connection(heard.node.broker, Peer("127.0.0.1", 7))
     start_ok = methods.encode_connection_start_ok({}, "PLAIN", b"my secret", "en_US")

@@ -74,7 +74,7 @@ def test_a_queue_that_is_made_after_its_connection_has_gone_goes_too() -> None:
 @pytest.mark.parametrize(
     "foreign", [Queue("/", "x", node="other"), Queue("/", "x", exclusive=True, node="other")]
 )
-def test_somebody_elses_queue_of_that_name_stays(foreign: Queue) -> None:
+def test_a_queue_of_that_name_of_another_client_stays(foreign: Queue) -> None:
     node, client = overtaken(foreign)
     assert node.broker.vhosts["/"].owner_of("x") is None
     client.lose()
@@ -82,7 +82,7 @@ def test_somebody_elses_queue_of_that_name_stays(foreign: Queue) -> None:
     assert node.broker.vhosts["/"].exclusive_to(client.connection) == []
 
 
-def test_a_claim_outlives_somebody_elses_queue_of_that_name() -> None:
+def test_a_claim_outlives_another_clients_queue_of_that_name() -> None:
     node, client = overtaken(Queue("/", "x", node="other"))
     node.write(commands.DeleteQueue("/", "x"))
     node.write(commands.PutQueue(Queue("/", "x", durable=False, exclusive=True, node=node.name)))

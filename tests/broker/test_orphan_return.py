@@ -67,7 +67,7 @@ def test_a_queue_declared_apart_is_declared_again() -> None:
     assert record.durable and record.queue_id != 99
 
 
-def test_the_orphans_of_a_deleted_queue_stay_until_it_is_there_or_somebody_asks() -> None:
+def test_the_orphans_of_a_deleted_queue_stay_until_it_exists_or_an_operator_restores_them() -> None:
     node, client, orphans = start()
     set_aside(orphans, "gone", 5)
     set_aside(orphans, "also gone", 6)

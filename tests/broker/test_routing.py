@@ -95,7 +95,7 @@ def test_a_reply_reaches_the_requester_without_a_queue() -> None:
     assert reply.method == methods.BasicDeliver("r", 1, False, "", reply_to)
 
 
-def test_a_reply_to_somebody_who_left_is_returned() -> None:
+def test_a_reply_to_a_client_that_left_is_returned() -> None:
     node, server = client_with("requests")
     requester = node.connect()
     requester.send(methods.encode_basic_consume("amq.rabbitmq.reply-to", "r", no_ack=True))
@@ -117,7 +117,7 @@ def death(message: Any) -> list[dict[str, Any]]:
     return [{name: field.value for name, field in entry.value.items()} for entry in entries]
 
 
-def test_a_rejected_message_tells_how_it_died() -> None:
+def test_a_rejected_message_has_an_x_death_entry() -> None:
     arguments: Table = {"x-dead-letter-exchange": text(""), "x-dead-letter-routing-key": text("dead")}
     _, client = client_with("q", "dead", q=arguments)
     client.publish("q", b"x", expiration="60000", headers={"CC": keys("nobody")})

@@ -9,7 +9,7 @@ import time
 from tests.brokers.waiting import Waiting
 
 
-def test_who_works_is_blamed_for_the_wait_and_who_rests_is_not() -> None:
+def test_a_working_process_counts_for_the_wait_and_an_idle_one_does_not() -> None:
     resting = subprocess.Popen(
         [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,

@@ -102,7 +102,7 @@ def check_order(trace: Trace, steps: list[list[str]]) -> None:
 
 
 @pytest.mark.patches_core
-def test_a_publish_takes_the_steps_that_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_publish_takes_the_documented_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = traced(publish, "JournalWriter.append_message", tmp_path, monkeypatch)
     check_order(trace, told("The path of a publish"))
     assert trace.stack[-1] == "AmqpSocket.data_received"
@@ -110,7 +110,7 @@ def test_a_publish_takes_the_steps_that_are_told(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.patches_core
-def test_an_acknowledgement_takes_the_steps_that_are_told(
+def test_an_acknowledgement_takes_the_documented_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trace = traced(acknowledge, "JournalQueue.acknowledge_one", tmp_path, monkeypatch)

@@ -100,7 +100,7 @@ def test_a_steady_stream_is_confirmed_with_one_method(counts: list[int]) -> None
     assert ledger.open_count == 0
 
 
-def test_a_straggler_is_told_by_itself_and_passed_over_later() -> None:
+def test_a_late_confirm_is_reported_alone_and_skipped_later() -> None:
     ledger = ConfirmLedger()
     sent: list[bytes] = []
     ledger.take_numbers(5, 1)

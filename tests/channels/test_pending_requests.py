@@ -141,7 +141,7 @@ def test_connection_close_is_answered_after_a_channel_that_waited_has_failed() -
     assert [type(one) for one in client.methods()] == [methods.ChannelClose, methods.ConnectionCloseOk]
 
 
-def test_a_connection_that_fails_while_it_waits_to_close_hears_close_ok() -> None:
+def test_a_connection_that_fails_while_it_waits_to_close_gets_close_ok() -> None:
     _, client, slow = prepared(1)
     slow.refusal = AmqpError()
     client.send(methods.encode_basic_get("q"))

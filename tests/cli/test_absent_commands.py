@@ -31,7 +31,7 @@ def begin(text: str) -> str:
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_an_absent_verb_is_not_found(line: str) -> None:
+def test_an_unknown_command_is_not_found(line: str) -> None:
     out, error = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(error):
         assert ctl.run(line.split()) == 64

@@ -93,7 +93,9 @@ def test_haproxy_takes_the_file(words: tuple[str, ...], servers: int, tmp_path: 
         (("127.0.0.1:1", "--management", "127.0.0.1:2", "--management-bind", "*:3"), ["*:3"]),
     ],
 )
-def test_who_would_expose_guest_is_warned(words: tuple[str, ...], exposed: list[str], tmp_path: Path) -> None:
+def test_a_configuration_that_exposes_guest_gets_a_warning(
+    words: tuple[str, ...], exposed: list[str], tmp_path: Path
+) -> None:
     done = mirrormq("haproxy-config", *words, "--data", str(tmp_path))
     assert done.returncode == 0
     said = [line for line in done.stderr.splitlines() if "guest can log in from anywhere" in line]

@@ -39,7 +39,9 @@ def send(directory: Path, data: bytes) -> bytes:
         return received
 
 
-def test_half_a_request_gets_no_answer_and_harms_nobody(node: ControlledNode, tmp_path: Path) -> None:
+def test_half_a_request_gets_no_answer_and_delays_no_other_client(
+    node: ControlledNode, tmp_path: Path
+) -> None:
     assert send(tmp_path, b"") == b""
     assert send(tmp_path, b"\0\0") == b""
     assert send(tmp_path, b"\0\0\0\x09{") == b""
@@ -93,7 +95,7 @@ def test_a_socket_left_by_a_killed_node_is_replaced(tmp_path: Path) -> None:
     assert not socket_path(tmp_path, NODE_NAME).exists()
 
 
-def test_a_directory_that_everybody_may_write_to_is_refused(tmp_path: Path) -> None:
+def test_a_world_writable_directory_is_refused(tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o777)

@@ -349,7 +349,7 @@ def test_flags_may_stand_anywhere(node: ControlledNode) -> None:
     assert run("-q", "--", "add_user", "odd", "--password")[0] == 0
 
 
-def test_help_names_every_verb_and_shows_an_example() -> None:
+def test_help_names_every_command_and_shows_an_example() -> None:
     code, out, _ = run("help")
     assert code == 0
     assert all(f"   {name} " in out for name in COMMANDS)

@@ -37,7 +37,7 @@ def connected(node: Cluster) -> pika.BlockingConnection:
     return pika.BlockingConnection(pika.URLParameters(node.uri()))
 
 
-def test_suspended_listeners_let_nobody_in_and_keep_who_is_there(node: Cluster) -> None:
+def test_suspended_listeners_refuse_new_clients_and_keep_connected_ones(node: Cluster) -> None:
     with connected(node) as inside:
         assert ctl("-q", "suspend_listeners")[0] == 0
         try:
@@ -80,7 +80,7 @@ def test_a_node_that_starts_again_is_out_of_maintenance(node: Cluster, how: str)
     assert "status: not under maintenance" in ctl("-q", "cluster_status")[1]
 
 
-def test_the_logs_file_is_named_and_its_last_lines_are_told(node: Cluster, log: Path) -> None:
+def test_the_log_file_is_named_and_its_last_lines_are_printed(node: Cluster, log: Path) -> None:
     connected(node).close()
     assert ctl("-q", "log_location") == (0, f"{log}\n", "")
     deadline = time.monotonic() + FOR_S

@@ -63,7 +63,7 @@ def test_bytes_that_are_no_text_go_on_below_the_first() -> None:
     )
 
 
-def test_what_is_inside_stands_beside_its_name() -> None:
+def test_nested_values_are_printed_beside_their_name() -> None:
     inner = ("inner", Atom("array"), [(Atom("longstr"), "a" * 37), (Atom("signedint"), 3)])
     deep = ("deep", Atom("table"), [inner, ("t", Atom("timestamp"), 17000)])
     assert written([[(NAME, "x"), (Atom("arguments"), [deep]), (Atom("z"), 1)]]) == (
@@ -110,7 +110,7 @@ def test_true_and_false_are_atoms_as_well() -> None:
 
 
 @pytest.mark.parametrize("verb", ["status", "environment"])
-def test_what_a_node_tells_of_itself_is_a_list_of_pairs(
+def test_the_description_of_a_node_is_a_list_of_pairs(
     verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MIRRORMQ_RUNTIME_DIR", str(tmp_path / "run"))

@@ -66,7 +66,7 @@ def test_a_node_writes_them() -> None:
 
 @pytest.mark.rabbitmq
 @pytest.mark.slow
-def test_the_recording_is_what_rabbitmq_tells() -> None:
+def test_the_recording_equals_rabbitmqs_answers() -> None:
     need_rabbitmq()
 
     def words(texts: dict[str, str]) -> dict[str, str]:

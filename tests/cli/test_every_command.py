@@ -21,23 +21,25 @@ RABBITMQ = dict(line.split() for line in _LINES if not line.startswith("#"))
 
 
 @pytest.mark.parametrize("verb", RABBITMQ)
-def test_a_verb_of_rabbitmq_is_known(verb: str) -> None:
+def test_a_command_of_rabbitmqctl_is_known(verb: str) -> None:
     assert (verb in COMMANDS or verb in WITHOUT_A_NODE) != (verb in REFUSED)
 
 
-def test_only_verbs_of_rabbitmq_are_refused() -> None:
+def test_only_commands_of_rabbitmqctl_are_refused() -> None:
     assert REFUSED.keys() <= RABBITMQ.keys()
 
 
 @pytest.mark.parametrize("verb", REFUSED)
-def test_a_refused_verb_says_why_in_a_sentence(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refused_command_gives_the_reason_in_a_sentence(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert ctl.run([verb, "whatever", "--follows"]) == 69
     heading, sentence = capsys.readouterr().err.splitlines()
     assert heading == "Error:"
     assert re.fullmatch(r"[A-Z].*[^.]\.", sentence)
 
 
-def test_the_manual_tells_of_every_verb() -> None:
+def test_the_manual_describes_every_command() -> None:
     table = MANUAL.read_text().partition("## Every verb")[2]
     rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", table, re.MULTILINE)
     reported = dict(rows)

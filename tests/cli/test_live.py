@@ -92,7 +92,7 @@ def test_a_queue_in_use_is_spared_and_another_purged(node: Cluster, channel: Blo
     assert ctl("-q", "delete_queue", "q")[0] == 0
 
 
-def test_a_closed_connection_hears_the_reason(node: Cluster, channel: BlockingChannel) -> None:
+def test_a_closed_connection_gets_the_reason(node: Cluster, channel: BlockingChannel) -> None:
     (row,) = rows("list_connections", "pid")
     assert ctl("-q", "close_connection", str(row["pid"]), "go away")[0] == 0
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:

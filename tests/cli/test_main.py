@@ -181,7 +181,7 @@ def status(data: Path) -> list[dict[str, object]]:
     return found
 
 
-def test_a_detached_node_lives_dies_and_returns_with_its_messages(tmp_path: Path) -> None:
+def test_a_detached_node_runs_is_killed_and_returns_with_its_messages(tmp_path: Path) -> None:
     environment = {"MIRRORMQ_RUNTIME_DIR": str(tmp_path / "run")}
     data, port = tmp_path / "data", free_ports(3)
     words = ("cluster", "up", "--nodes", "1", "--data", str(data), *chosen(port))

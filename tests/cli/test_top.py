@@ -50,7 +50,7 @@ def _picture(*rows: dict[str, Any], **node: Any) -> ClusterSnapshot:
     )
 
 
-def test_a_ring_says_who_has_everything_and_who_is_behind() -> None:
+def test_a_ring_names_synchronised_and_lagging_members() -> None:
     assert _text(ring({"mirrormq": _facts()})) == "★mirror1 ✓mirror2 ✓mirror3 e7"
     behind = _facts(in_sync=[A, C], lag={B: 1500})
     assert _text(ring({"mirrormq": behind})) == "★mirror1 …mirror2 -1,500 ✓mirror3 e7"
@@ -216,7 +216,7 @@ class Terminal:
                 os.close(handle)
 
 
-def test_the_screen_lives_in_a_terminal(node: MirrorMQ) -> None:
+def test_the_screen_runs_in_a_terminal(node: MirrorMQ) -> None:
     terminal = Terminal("--uri", _uri(node.management_port), "--interval", "0.3")
     try:
         assert "\x1b[?1049h" in terminal.await_text("q quit")

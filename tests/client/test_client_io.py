@@ -86,7 +86,7 @@ def test_publishing_and_consuming(broker: Broker) -> None:
         client.call(methods.encode_queue_delete("io"))
 
 
-def test_a_consumer_hears_that_its_queue_is_gone(broker: Broker) -> None:
+def test_a_consumer_is_cancelled_when_its_queue_is_gone(broker: Broker) -> None:
     with connect(broker.uri) as client, connect(broker.uri) as other:
         client.declare_queue("gone", durable=False)
         client.call(methods.encode_basic_consume("gone", "c"))
@@ -115,7 +115,7 @@ def test_names_of_any_octets_come_through(broker: Broker) -> None:
         client.call(methods.encode_queue_delete("octets"))
 
 
-def test_a_closed_channel_is_told_apart_from_a_closed_connection(broker: Broker) -> None:
+def test_a_closed_channel_is_distinguished_from_a_closed_connection(broker: Broker) -> None:
     with connect(broker.uri) as client:
         with pytest.raises(ChannelEnded, match="NOT_FOUND") as caught:
             client.call(methods.encode_queue_declare("nowhere", passive=True))

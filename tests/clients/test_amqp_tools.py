@@ -91,7 +91,7 @@ def test_a_queue_in_use_is_not_deleted_when_it_must_be_empty(tools: Tools, decla
     assert tools("delete-queue", f"--queue={declared}").stdout.strip() == b"1"
 
 
-def test_an_error_is_told_in_the_words_of_the_broker(tools: Tools, name: str) -> None:
+def test_an_error_is_reported_with_the_text_of_the_broker(tools: Tools, name: str) -> None:
     missing = tools("get", f"--queue={name}")
     assert missing.returncode == 1
     assert f"NOT_FOUND - no queue '{name}' in vhost '/'" in missing.stderr.decode()

@@ -86,5 +86,5 @@ def test_a_return_comes_before_its_confirm(work: Work) -> None:
     assert work("returns") == [["return", 312, "lost"], ["confirm"]]
 
 
-def test_a_consumer_is_told_that_its_queue_is_deleted(work: Work) -> None:
+def test_a_consumer_is_cancelled_when_its_queue_is_deleted(work: Work) -> None:
     assert work("cancels") is None

@@ -107,7 +107,7 @@ def test_a_closed_channel_gives_its_messages_back(
     assert (method.redelivered, body) == (True, b"0")
 
 
-def test_consumers_of_a_deleted_queue_are_told(
+def test_consumers_of_a_deleted_queue_get_basic_cancel(
     connection: pika.BlockingConnection, channel: BlockingChannel, queue: str
 ) -> None:
     cancelled: list[str] = []

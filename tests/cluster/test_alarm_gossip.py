@@ -49,7 +49,7 @@ def test_the_alarms_of_a_lost_node_are_lifted() -> None:
     cluster.until(lambda: heard["a"] == heard["c"] == {})
 
 
-def test_the_alarms_of_a_node_that_is_cut_off_are_lifted_and_heard_again() -> None:
+def test_the_alarms_of_an_isolated_node_are_lifted_and_set_again() -> None:
     cluster, heard = watched(3)
     raise_alarms(cluster, "b", "memory")
     cluster.until(lambda: heard["a"])
@@ -59,7 +59,7 @@ def test_the_alarms_of_a_node_that_is_cut_off_are_lifted_and_heard_again() -> No
     cluster.until(lambda: heard["a"] == heard["c"] == {"b": ("memory",)})
 
 
-def test_a_node_that_serves_nobody_is_short_of_nothing() -> None:
+def test_a_node_without_clients_is_short_of_nothing() -> None:
     cluster, heard = watched(3)
     raise_alarms(cluster, "b", "memory")
     cluster.until(lambda: heard["a"])
@@ -68,7 +68,7 @@ def test_a_node_that_serves_nobody_is_short_of_nothing() -> None:
     assert "b" in cluster.nodes["a"].member.linked
 
 
-def test_a_node_that_starts_hears_of_alarms_that_were_raised_before() -> None:
+def test_a_node_that_starts_learns_of_alarms_raised_before() -> None:
     cluster, heard = watched(3)
     cluster.nodes["a"].die(power=False)
     raise_alarms(cluster, "b", "memory")

@@ -31,7 +31,7 @@ class Scene:
         self.applied_on_all.receive(peer, Reach(index, is_request=False))
 
 
-def test_whoever_waits_is_told_when_all_have_come_that_far() -> None:
+def test_waiting_calls_are_answered_when_all_nodes_have_applied_the_entry() -> None:
     scene = Scene("b", "c")
     scene.wait(7)
     assert scene.work() == [("b", Reach(7, is_request=True)), ("c", Reach(7, is_request=True))]

@@ -64,7 +64,7 @@ async def test_a_link_that_goes_down_ends_the_wait_for_that_node_only() -> None:
     assert late.value.exit_code == EXIT_TIMEOUT
 
 
-async def test_an_answer_from_somebody_else_or_too_late_is_nothing() -> None:
+async def test_an_answer_from_another_node_or_too_late_is_ignored() -> None:
     pair = Pair()
     pair.held = True
     waiting = asyncio.create_task(pair.a.ask("b", Request("verb"), timeout_s=0.05))
@@ -101,7 +101,7 @@ async def test_a_question_that_cannot_be_read_is_answered() -> None:
 
 
 @pytest.mark.parametrize("end", ["refuse", "sleep"])
-async def test_who_is_told_to_stop_in_the_moment_of_an_answer_stops_and_nothing_is_left(end: str) -> None:
+async def test_a_stop_that_crosses_an_answer_stops_and_leaves_nothing(end: str) -> None:
     complaints: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
     pair = Pair()

@@ -27,14 +27,14 @@ def mirrored(count: int, handling: PartitionHandling | None = None, **policy: An
     return cluster
 
 
-def test_a_life_is_claimed_before_it_begins() -> None:
+def test_an_incarnation_is_claimed_before_it_begins() -> None:
     cluster = Cluster(3)
     for name in cluster.names:
         assert cluster.application(name).calls[0] == "start 1"
         assert all(node.running and node.incarnation == 1 for node in cluster.state(name).nodes.values())
 
 
-def test_a_node_that_is_stopped_while_it_claims_a_life_is_not_said_to_run() -> None:
+def test_a_node_that_stops_while_it_claims_an_incarnation_is_not_recorded_as_running() -> None:
     cluster = Cluster(3)
     cluster.run(2000)
     controller = cluster.nodes["c"].controller
@@ -52,7 +52,7 @@ def test_a_node_on_its_own_serves_at_once() -> None:
     assert Cluster(1).timeline.now_ms < 50
 
 
-def test_a_master_that_dies_is_replaced_and_comes_back_in_its_next_life() -> None:
+def test_a_killed_master_is_replaced_and_comes_back_as_its_next_incarnation() -> None:
     cluster = mirrored(3)
     cluster.nodes["a"].die(power=False)
     assert cluster.until(lambda: cluster.ring("q", "b") == "BC") < 500
@@ -87,7 +87,7 @@ def test_a_frozen_node_learns_when_it_wakes_that_it_was_given_up() -> None:
     cluster.until(lambda: cluster.application("a").calls[-1] == "start 2")
 
 
-def test_a_restart_that_nobody_noticed_is_another_life_all_the_same() -> None:
+def test_an_undetected_restart_is_another_incarnation_all_the_same() -> None:
     cluster = mirrored(3)
     cluster.nodes["b"].die(power=True)
     cluster.nodes["b"].start()
@@ -178,7 +178,7 @@ def test_exclusive_and_transient_queues_go_with_their_node() -> None:
     cluster.until(lambda: cluster.state("a").queues["/", "kept"].waits_for == ())
 
 
-def test_a_connection_that_breaks_costs_nobody_a_life_while_others_see_the_node() -> None:
+def test_a_broken_connection_costs_no_incarnation_while_other_nodes_see_the_node() -> None:
     cluster = mirrored(3)
     for one, other in ("ab", "bc", "ca"):
         cluster.network.reset(one, other)
@@ -283,7 +283,7 @@ def test_three_nodes_with_autoheal_follow_the_side_with_the_clients() -> None:
         assert ("/", "mine") in cluster.state(name).queues
 
 
-def test_ignore_shows_the_partition_until_somebody_restarts_a_side() -> None:
+def test_ignore_shows_the_partition_until_an_operator_restarts_a_side() -> None:
     cluster = mirrored(2, PartitionHandling("ignore"))
     cluster.cut("a", "b")
     cluster.until(lambda: cluster.ring("q", "a") == "A" and cluster.ring("q", "b") == "B")
@@ -299,7 +299,7 @@ def test_ignore_shows_the_partition_until_somebody_restarts_a_side() -> None:
 
 
 @pytest.mark.parametrize("alone_ms", range(0, 1500, 61))
-def test_a_side_that_is_restarted_does_not_serve_before_it_knows_whose_story_it_tells(
+def test_a_restarted_side_does_not_serve_before_it_knows_which_history_it_has(
     alone_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(network, "LATENCY_MS", 150)
@@ -316,7 +316,7 @@ def test_a_side_that_is_restarted_does_not_serve_before_it_knows_whose_story_it_
     cluster.until(lambda: not any(node.controller.partitions for node in cluster.nodes.values()), 5000)
 
 
-def test_pause_if_all_down_lets_those_go_on_who_see_a_listed_node() -> None:
+def test_pause_if_all_down_lets_nodes_serve_that_see_a_listed_node() -> None:
     cluster = mirrored(3, PartitionHandling("pause_if_all_down", frozenset("c")))
     cluster.cut("ab", "c")
     cluster.until(lambda: cluster.serving() == ["c"])
@@ -339,7 +339,7 @@ def test_of_two_nodes_the_one_that_starts_alone_goes_on_alone() -> None:
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_a_link_that_flaps_leads_to_one_story_again(count: int) -> None:
+def test_a_flapping_link_ends_with_one_history(count: int) -> None:
     cluster = mirrored(count)
     for _ in range(5):
         cluster.network.reset("a", "b")

@@ -74,7 +74,7 @@ def test_79_forgotten_while_the_mirrors_are_down_the_first_mirror_to_return_take
     assert desk.ring("q") == "Bc"
 
 
-def test_79_a_queue_that_nobody_has_any_more_is_gone() -> None:
+def test_79_a_queue_without_any_copy_left_is_gone() -> None:
     desk = Desk("ab")
     desk.declare("q", "a")
     desk.lose("a")
@@ -92,7 +92,7 @@ def test_80_an_unmirrored_durable_queue_waits_for_its_home() -> None:
     assert desk.queue("q").waits_for == () and desk.view("q").epoch == before.epoch + 1
 
 
-def test_a_node_that_was_back_before_anybody_missed_it_is_another_member() -> None:
+def test_a_node_that_was_back_before_its_failure_was_detected_is_another_member() -> None:
     desk = Desk("abc", ha_mode="all")
     before = desk.declare("q", "a")
     desk.start("b")
@@ -293,7 +293,7 @@ def test_a_draining_node_hands_its_masters_to_the_least_loaded_mirrors_and_keeps
     assert desk.ring("new") == "BCa"
 
 
-def test_a_draining_node_keeps_masters_that_nobody_can_take() -> None:
+def test_a_draining_node_keeps_masters_without_another_copy() -> None:
     desk = Desk("abc", ha_mode="all")
     desk.declare("q", "a")
     desk.fall_behind("q", "b", "c")
@@ -369,7 +369,7 @@ def test_a_queue_that_is_down_is_forced_onto_a_node_that_never_had_it() -> None:
     assert desk.ring("q") == "B"
 
 
-def test_a_ring_of_unknown_lives_is_taken_for_a_former_one() -> None:
+def test_a_ring_of_unknown_incarnations_counts_as_a_former_one() -> None:
     desk = Desk("ab")
     desk.declare("q", "a")
     queue = desk.queue("q")

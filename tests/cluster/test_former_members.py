@@ -91,7 +91,7 @@ def test_a_damaged_copy_is_not_promoted_even_if_it_has_more() -> None:
     assert rescue is not None and rescue.highest_sequence == 5
 
 
-def test_a_damaged_copy_that_is_promoted_names_who_may_have_what_it_lacks() -> None:
+def test_a_damaged_copy_that_is_promoted_names_nodes_that_may_have_its_missing_messages() -> None:
     desk = Desk("abc", ha_mode="all", ha_promote_on_failure="when-synced")
     desk.declare("q", "a")
     desk.synchronise("q")

@@ -243,7 +243,7 @@ def test_a_node_is_forgotten_and_may_join_again_as_a_new_one() -> None:
     assert world["a"].metadata.state.nodes["c"].incarnation > incarnation, "no life of before is lived again"
 
 
-def test_a_node_that_was_forgotten_while_it_was_away_is_told() -> None:
+def test_a_node_that_was_forgotten_while_it_was_away_learns_of_it() -> None:
     world = cluster(3)
     world.end("c")
     world["a"].forget("c")
@@ -382,7 +382,7 @@ def test_nodes_pause_that_see_none_of_those_listed() -> None:
     assert queues(world, "b") == {"with a"}
 
 
-def test_members_are_told_of() -> None:
+def test_members_are_reported() -> None:
     world = cluster(2)
     changes = [event.members for event in world.nodes["a"].events if isinstance(event, MembersChanged)]
     assert [(members.voters, members.learners) for members in changes] == [

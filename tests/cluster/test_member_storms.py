@@ -79,7 +79,9 @@ def check(world: World, storm: Storm) -> None:
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_in_any_weather_what_was_done_stays_done(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settled_messages_stay_settled_under_random_faults(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(member_module, "LOG_BYTES_MAX", 400 * (1 + seed % 5))
     storm = Storm(seed)
     storm.blow()

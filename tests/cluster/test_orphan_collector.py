@@ -188,7 +188,9 @@ def test_a_queue_declared_apart_is_erased_because_its_id_may_be_anothers() -> No
 
 
 @pytest.mark.parametrize("theirs", [[], [ring("theirs", 8, "b")]])
-def test_a_queue_declared_apart_before_anybody_was_missed_is_known_by_its_id(theirs: list[Queue]) -> None:
+def test_a_queue_declared_on_one_side_before_the_partition_was_detected_is_known_by_its_id(
+    theirs: list[Queue],
+) -> None:
     node = Node()
     mine = metadata(ring("old", 7, "a"), ring("mine", 8, "a"))
     node.store(8, 1, 2)
@@ -200,7 +202,7 @@ def test_a_queue_declared_apart_before_anybody_was_missed_is_known_by_its_id(the
     assert node.orphan_collector.orphans.titles[1].created_in_partition
 
 
-def test_everybody_back_in_one_story_forgets_the_marks() -> None:
+def test_the_marks_are_forgotten_when_every_node_shares_one_history() -> None:
     node = Node()
     state = metadata(ring("q", 7, "ab"))
     node.orphan_collector.partition_started(Live({7: DivergenceMark(3, (("b", 1),))}), state)

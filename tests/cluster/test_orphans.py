@@ -230,7 +230,7 @@ def test_a_full_queue_leaves_the_rest_in_the_store_for_another_time() -> None:
 # -- marks -----------------------------------------------------------------------------------------
 
 
-def test_the_first_marks_stand_until_everybody_is_back() -> None:
+def test_the_first_marks_are_kept_until_every_node_is_back() -> None:
     node = Node()
     assert (node.apart.begun, node.apart.created_in_partition(50)) == (False, False)
     node.apart.begin(50, {7: DivergenceMark(100, (("b", 1),))})
@@ -306,7 +306,7 @@ def test_a_queue_that_only_the_loser_holds_stays_as_it_is() -> None:
     )
 
 
-def test_a_copy_that_was_handed_on_is_set_aside_if_nobody_of_the_ring_is_there() -> None:
+def test_a_transferred_copy_is_set_aside_if_no_ring_member_is_present() -> None:
     handed_on = ring("q", 7, "b", epoch=3)
     assert share("a", handed_on, "ab", healed(ring("q", 7, "ac"))) is SharedPrefix.DROP, "b does it"
     assert share("a", handed_on, "a", healed(ring("q", 7, "ac"))) is SharedPrefix.SET_ASIDE

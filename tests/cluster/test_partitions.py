@@ -57,7 +57,7 @@ def goes_on(handling: PartitionHandling, side: str, members: str = "abc") -> boo
         (PartitionHandling("auto"), "abcd", {"abcd", "abc", "abd", "acd", "bcd"}),
     ],
 )
-def test_who_goes_on(handling: PartitionHandling, members: str, sides_that_go_on: set[str]) -> None:
+def test_sides_that_go_on(handling: PartitionHandling, members: str, sides_that_go_on: set[str]) -> None:
     subsets = ["".join(s) for n in range(1, len(members) + 1) for s in itertools.combinations(members, n)]
     assert {side for side in subsets if goes_on(handling, side, members)} == sides_that_go_on
 
@@ -106,7 +106,7 @@ def test_which_modes_heal_by_themselves() -> None:
     assert PartitionHandling("auto").heals("ab") and not PartitionHandling("auto").heals(ABC)
 
 
-def test_a_partition_is_shown_by_those_who_see_it() -> None:
+def test_a_partition_is_shown_by_the_nodes_that_see_it() -> None:
     assert partitioned("a", "bc", [], ABC) == []
     assert partitioned("a", "b", [], ABC) == ["c"], "it runs, the others say"
     assert partitioned("a", "bc", ["c"], ABC) == ["c"], "linked again, but of another story"
@@ -156,14 +156,14 @@ def test_a_short_disagreement_is_forgotten() -> None:
     assert found.nodes_to_isolate("abc", 2 * DISAGREEMENT_MS) == frozenset(), "its patience begins anew"
 
 
-def test_who_is_out_of_sight_or_not_running_is_nobodys_opponent() -> None:
+def test_an_unreachable_or_stopped_node_is_no_opponent() -> None:
     found = connectivity(a="bc", b="a", c="a")
     found.forget("c")
     assert after_patience(found, "abc") == frozenset()
     assert after_patience(connectivity(a="bc", b="a", c="a"), "ab") == frozenset()
 
 
-def test_a_victim_comes_back_when_it_sees_everybody_who_serves() -> None:
+def test_a_victim_comes_back_when_it_sees_every_serving_node() -> None:
     assert not may_start("c", "ab", "a")
     assert may_start("c", "ab", "ab") and may_start("c", "a", "a") and may_start("c", "c", "")
 
@@ -203,7 +203,7 @@ def test_of_sides_alike_the_one_that_went_on_for_longer_wins() -> None:
     assert winner(longer).leader == "b"
 
 
-def test_who_has_won_stays_so_while_it_serves() -> None:
+def test_a_winner_stays_the_winner_while_it_serves() -> None:
     found = sides([presence("a", "a", 2), presence("b", "b", 3)])
     assert winner(found, before="a").leader == "a", "a client more would turn it round"
     assert winner(found, before="c").leader == "b"
@@ -211,7 +211,7 @@ def test_who_has_won_stays_so_while_it_serves() -> None:
     assert winner(stopped, before="a").leader == "b"
 
 
-def test_nobody_goes_on_if_all_are_there_and_none_serves_or_is_led() -> None:
+def test_no_node_serves_if_all_are_present_without_a_leader() -> None:
     waiting = by_name(presence("a", "", serving=False), presence("b", "", serving=False))
     assert no_side_continues("ab", waiting)
     assert not no_side_continues("abc", waiting), "the third may serve somewhere"
@@ -219,12 +219,12 @@ def test_nobody_goes_on_if_all_are_there_and_none_serves_or_is_led() -> None:
     assert not no_side_continues("ab", waiting | by_name(presence("b", "")))
 
 
-def test_a_side_that_serves_nobody_loses() -> None:
+def test_a_side_without_clients_loses() -> None:
     found = sides([presence("a", "a", 9, serving=False), presence("b", "b", 0)])
     assert winner(found).leader == "b"
 
 
-def test_the_arbiter_tells_each_node_of_a_losing_side_who_won() -> None:
+def test_the_arbiter_sends_the_winner_to_each_node_of_a_losing_side() -> None:
     found = by_name(
         presence("a", "a", 1, forked="bc"),
         presence("b", "b", 5, forked="a"),
@@ -236,7 +236,7 @@ def test_the_arbiter_tells_each_node_of_a_losing_side_who_won() -> None:
     assert arbiter_decisions("a", "bc", found) == [("b", LoserNotice("a")), ("c", LoserNotice("a"))]
 
 
-def test_nothing_is_decided_before_everybody_was_heard_or_when_all_is_one_story() -> None:
+def test_nothing_is_decided_before_every_answer_or_with_one_history() -> None:
     found = by_name(presence("a", "a", forked="b"), presence("b", "b", forked="a"))
     assert arbiter_decisions("a", "bc", found) == []
     assert arbiter_decisions("a", "b", found) == [("b", LoserNotice("a"))]
@@ -261,7 +261,7 @@ def test_a_node_obeys_the_arbiter_it_would_name_itself_and_only_if_it_is_forked(
     assert is_arbiter("a", "bc") and not is_arbiter("b", "ac") and is_arbiter("a", "")
 
 
-def test_a_node_that_starts_joins_those_who_serve_if_nobody_of_its_own_story_does() -> None:
+def test_a_node_that_starts_joins_serving_nodes_if_none_shares_its_history() -> None:
     found = by_name(presence("b", "b", 1), presence("c", "b", 0))
     assert nodes_to_join("bc", "bc", found) == [found["b"], found["c"]]
     assert nodes_to_join("bc", "c", found) == [], "b is of its own story"

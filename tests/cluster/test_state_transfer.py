@@ -28,7 +28,7 @@ def state_fetch(cluster: Cluster, node: str) -> StateFetch:
     return cluster.nodes[node].controller._fork_recovery._state_fetch
 
 
-def test_two_who_ask_each_other_do_not_swap_their_histories() -> None:
+def test_two_nodes_that_join_each_other_do_not_swap_their_histories() -> None:
     cluster = parted()
     state_fetch(cluster, "a").begin("b")
     state_fetch(cluster, "b").begin("a")
@@ -38,7 +38,7 @@ def test_two_who_ask_each_other_do_not_swap_their_histories() -> None:
     cluster.until(lambda: cluster.serving() == ["a", "b"])
 
 
-def test_who_has_just_taken_over_a_state_gives_that_one_away() -> None:
+def test_a_node_that_has_just_adopted_a_state_passes_on_that_state() -> None:
     cluster = parted()
     controller = cluster.nodes["b"].controller
     state_fetch(cluster, "b").begin("a")

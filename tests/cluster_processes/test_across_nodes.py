@@ -55,7 +55,7 @@ def refusal(deed: Callable[[], object]) -> tuple[int, str]:
     return error.reply_code, error.reply_text
 
 
-def test_a_vhost_has_so_many_connections_on_all_nodes_together(cluster: Cluster) -> None:
+def test_the_connections_of_a_vhost_are_bounded_over_all_nodes(cluster: Cluster) -> None:
     cluster.ctl("add_vhost", "small")
     cluster.ctl("set_permissions", "-p", "small", "guest", ".*", ".*", ".*", node=1)
     cluster.ctl("set_vhost_limits", "-p", "small", '{"max-connections": 2}', node=2)
@@ -77,7 +77,7 @@ def attempt(cluster: Cluster, vhost: str) -> pika.BlockingConnection | None:
         return None
 
 
-def test_a_user_has_so_many_connections_and_channels_on_all_nodes_together(cluster: Cluster) -> None:
+def test_the_connections_and_channels_of_a_user_are_bounded_over_all_nodes(cluster: Cluster) -> None:
     cluster.ctl("add_user", "bob", "bob")
     cluster.ctl("set_permissions", "bob", ".*", ".*", ".*")
     cluster.ctl("set_user_limits", "bob", '{"max-connections": 2, "max-channels": 3}')

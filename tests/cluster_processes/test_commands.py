@@ -13,7 +13,7 @@ from tests.cluster_processes.recording import HERE, transcript
 @pytest.mark.parametrize(
     ("lines", "recorded"), [("verbs.txt", "rabbitmqctl.txt"), ("mirrors.txt", "mirrors.txt")]
 )
-def test_every_recorded_verb_gives_what_rabbitmqctl_gave(nodes: Nodes, lines: str, recorded: str) -> None:
+def test_every_recorded_call_gives_what_rabbitmqctl_gave(nodes: Nodes, lines: str, recorded: str) -> None:
     for index in range(3):
         nodes.spawn(index)
     for index in range(3):

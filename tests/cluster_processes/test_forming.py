@@ -24,7 +24,7 @@ def listed(nodes: Nodes) -> str:
     return "\n".join(["cluster_formation.peer_discovery_backend = classic_config", *lines])
 
 
-def test_nodes_that_are_told_whom_to_join_form_a_cluster(nodes: Nodes) -> None:
+def test_nodes_with_a_join_address_form_a_cluster(nodes: Nodes) -> None:
     nodes.form()
     for index in range(3):
         code, out, _ = nodes.control(index, ["cluster_status", "--formatter", "json"])
@@ -47,7 +47,7 @@ def test_nodes_with_the_same_list_in_their_files_form_a_cluster_in_whatever_orde
     assert not any("this node creates one" in nodes.log(index) for index in (1, 2))
 
 
-def test_the_first_of_a_list_begins_a_cluster_alone_if_nobody_else_comes(nodes: Nodes) -> None:
+def test_the_first_of_a_list_creates_a_cluster_alone_if_no_other_node_comes(nodes: Nodes) -> None:
     nodes.start(0, conf=listed(nodes) + "\ncluster_formation.discovery_retry_limit = 2\n")
     assert nodes.ask(0, "running_nodes") == ["mirror1@localhost"]
 
@@ -125,7 +125,7 @@ def test_a_data_directory_belongs_to_one_name(nodes: Nodes, tmp_path: Path) -> N
     assert "belongs to node mirror1@localhost, not to other@localhost" in nodes.log(0)
 
 
-def test_joining_somebody_who_is_not_there_changes_nothing(nodes: Nodes) -> None:
+def test_joining_an_absent_node_changes_nothing(nodes: Nodes) -> None:
     nodes.start(0)
     with nodes.channel(0) as channel:
         channel.queue_declare("kept", durable=True)
@@ -175,7 +175,7 @@ def test_a_node_that_will_not_come_back_is_forgotten_by_one_that_is_down(nodes: 
         channel.exchange_declare("kept", passive=True)
 
 
-def test_a_node_that_is_down_is_told_not_to_wait_for_the_others_when_it_starts(nodes: Nodes) -> None:
+def test_force_boot_of_a_stopped_node_makes_it_start_without_its_peers(nodes: Nodes) -> None:
     nodes.form()
     for index in (0, 1, 2):
         nodes.kill(index)

@@ -112,7 +112,7 @@ def test_the_testing_cluster_survives_the_loss_of_any_node() -> None:
         assert not {"cookie", "default_pass"} & shown.keys()
 
 
-def test_what_is_said_to_a_second_cluster_is_not_heard_by_one_with_the_same_names(tmp_path: Path) -> None:
+def test_messages_to_a_second_cluster_do_not_reach_one_with_the_same_names(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="mirrormq-") as directory:
 
         def up(data: str, *words: str) -> subprocess.CompletedProcess[str]:

@@ -91,7 +91,7 @@ def test_a_node_without_a_majority_closes_its_clients_and_goes_on_when_others_co
     nodes.await_running(0, 0, 1)
 
 
-def test_a_frozen_node_is_given_up_and_starts_its_next_life_when_it_thaws(nodes: Nodes) -> None:
+def test_a_frozen_node_is_declared_down_and_starts_a_new_incarnation_when_it_thaws(nodes: Nodes) -> None:
     nodes.form()
     os.kill(nodes.processes[2].pid, signal.SIGSTOP)
     nodes.await_running(0, 0, 1)

@@ -30,7 +30,7 @@ def test_a_node_that_was_cut_off_comes_back_without_disturbing_anyone() -> None:
     assert world[lonely].leader == leader
 
 
-def test_a_node_that_hears_its_leader_refuses_to_elect_another() -> None:
+def test_a_node_with_a_live_leader_refuses_to_elect_another() -> None:
     world = World("ABC")
     leader = world.leader()
     eager = others(world, leader)[0]
@@ -52,7 +52,7 @@ def test_a_candidate_of_a_higher_term_is_taken_back_in() -> None:
     world.settle()
 
 
-def test_a_leader_that_hears_no_quorum_steps_down() -> None:
+def test_a_leader_without_a_quorum_of_answers_steps_down() -> None:
     world = World("ABC")
     leader = world.leader()
     world.partition(leader, notify=False)

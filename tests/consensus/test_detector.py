@@ -57,7 +57,7 @@ def test_divided_votes_are_asked_for_again_soon(names: str) -> None:
     world.until(world.leaders, 3 * ROUND_TRIPS)
 
 
-def test_who_is_refused_because_of_a_later_term_stands_again_soon() -> None:
+def test_a_candidate_refused_because_of_a_later_term_campaigns_again_soon() -> None:
     """B is in a later term, like a node that returns from a partition, and does not stand itself."""
     world = World("AB", settings=RaftSettings(election_ticks=120, stagger_ticks=3))
     world["B"].state.enter(7)
@@ -67,7 +67,7 @@ def test_who_is_refused_because_of_a_later_term_stands_again_soon() -> None:
     assert world.leaders() == ["A"]
 
 
-def test_a_follower_that_alone_lost_the_leader_disturbs_nobody() -> None:
+def test_a_follower_that_alone_lost_the_leader_starts_no_election() -> None:
     world = World("ABC")
     leader = world.leader()
     lonely, term = others(world, leader)[0], world[leader].term
@@ -87,7 +87,7 @@ def test_a_leader_that_has_lost_the_majority_knows_at_once() -> None:
     assert world[leader].leader is None
 
 
-def test_whoever_comes_back_gets_what_it_missed_without_waiting_for_a_heartbeat() -> None:
+def test_a_returning_follower_gets_missed_entries_without_waiting_for_a_heartbeat() -> None:
     world = World("ABC")
     leader = world.leader()
     away = others(world, leader)[0]
@@ -119,7 +119,7 @@ def _note(sent: list[Append], to: str, wanted: str, message: Message) -> bool:
     return False
 
 
-def test_automatic_wants_a_majority_of_three_and_whoever_is_there_of_two() -> None:
+def test_automatic_needs_a_majority_of_three_and_any_node_of_two() -> None:
     three, two = frozenset("ABC"), frozenset("AB")
     assert Automatic().electorate(three, frozenset("A"), "A") == three
     assert Automatic().electorate(two, frozenset("A"), "A") == frozenset("A")

@@ -39,7 +39,7 @@ def test_of_two_nodes_one_goes_on_alone_and_the_other_catches_up() -> None:
     assert not forks(world, "A") + forks(world, "B")
 
 
-def test_whoever_leads_a_few_seeks_a_majority_as_soon_as_one_answers() -> None:
+def test_a_leader_of_a_minority_seeks_a_majority_at_the_first_answer() -> None:
     world = World("ABC", rule=Reachable, settings=RaftSettings(election_ticks=240, stagger_ticks=3))
     world["A"].state.elections.stand()
     world.pump(world.nodes["A"])
@@ -52,7 +52,7 @@ def test_whoever_leads_a_few_seeks_a_majority_as_soon_as_one_answers() -> None:
     assert world.leaders()[0] == "A"
 
 
-def test_without_a_word_from_the_detector_nobody_goes_on_alone() -> None:
+def test_without_a_report_of_the_detector_no_node_goes_on_alone() -> None:
     world = cluster("AB")
     world.crash("B")
     world.run(100)
@@ -84,7 +84,7 @@ def test_two_nodes_that_both_did_something_are_forked_until_one_is_reset(seed: i
     assert any("B" in ready.healed for ready in world.nodes["A"].ready_log)
 
 
-def test_nobody_waits_for_a_whole_silence_after_the_fork_has_healed() -> None:
+def test_no_node_waits_a_whole_timeout_after_the_fork_has_healed() -> None:
     """A requested B's vote before either knew of the fork; then B returns to A's history."""
     world = World("AB", rule=Reachable, settings=RaftSettings(election_ticks=240, stagger_ticks=3))
     world["A"].state.elections.stand()
@@ -212,7 +212,7 @@ def test_a_joining_node_lacks_everything_and_follows_anyone() -> None:
     assert compare(LogHistory((TermRun(0, 1, 0, True),), 0, 0), empty).verdict is LogRelation.LEAD
 
 
-def test_reachable_names_everyone_while_a_majority_is_there() -> None:
+def test_reachable_names_every_node_while_a_majority_is_there() -> None:
     voters = frozenset("ABCDE")
     assert Reachable().electorate(voters, frozenset("ABC"), "A") == voters
     assert Reachable().electorate(voters, frozenset("B"), "A") == frozenset("AB")

@@ -25,7 +25,7 @@ def test_a_joining_node_listens_first_and_votes_when_it_has_caught_up() -> None:
     assert seen == [Members(("A", "B", "C"), ("D",)), Members(("A", "B", "C", "D"))]
 
 
-def test_a_learner_that_lags_does_not_vote_and_does_not_stand() -> None:
+def test_a_learner_that_lags_neither_votes_nor_campaigns() -> None:
     world = World("ABC")
     leader = world.leader()
     world.join("D")

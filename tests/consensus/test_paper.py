@@ -17,7 +17,7 @@ def others(world: World, *names: str) -> list[str]:
     return [name for name in world.names if name not in names]
 
 
-def test_5_1_a_stale_leader_becomes_a_follower_when_it_hears_a_higher_term() -> None:
+def test_5_1_a_stale_leader_becomes_a_follower_at_a_higher_term() -> None:
     world = World("ABC")
     old = world.leader()
     rest = others(world, old)
@@ -28,7 +28,7 @@ def test_5_1_a_stale_leader_becomes_a_follower_when_it_hears_a_higher_term() -> 
     assert world[old].role is RaftRole.FOLLOWER
 
 
-def test_5_1_a_message_of_an_older_term_is_refused_and_told_the_newer() -> None:
+def test_5_1_a_message_of_an_older_term_is_refused_with_the_newer_term() -> None:
     world = World("ABC")
     leader = world.leader()
     follower = others(world, leader)[0]
@@ -40,7 +40,7 @@ def test_5_1_a_message_of_an_older_term_is_refused_and_told_the_newer() -> None:
     assert core.leader == leader
 
 
-def test_5_2_followers_stay_followers_while_they_hear_a_leader() -> None:
+def test_5_2_followers_stay_followers_while_a_leader_sends() -> None:
     world = World("ABCDE")
     leader = world.leader()
     term = world[leader].term

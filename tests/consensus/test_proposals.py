@@ -100,7 +100,7 @@ def test_a_lost_proposal_is_sent_again() -> None:
     assert lost
 
 
-def test_a_proposal_of_a_former_life_is_never_confused_with_one_of_this() -> None:
+def test_a_proposal_of_an_earlier_incarnation_is_never_confused_with_one_of_this() -> None:
     world = World("ABC")
     leader = world.leader()
     follower = others(world, leader)[0]

@@ -39,7 +39,7 @@ def copies(cluster: Cluster, node: int, queue: str, count: int) -> list[str]:
     return list(found)
 
 
-def test_each_is_kept_once_whoever_dies_and_wherever_it_is_published() -> None:
+def test_each_message_is_kept_once_for_any_failing_node_and_publishing_node() -> None:
     with Cluster(nodes=3, mirror_all=True) as cluster:
         index = {cluster.name(number): number for number in range(3)}
         first = Numbered(cluster.uri(0))

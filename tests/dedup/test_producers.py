@@ -39,14 +39,14 @@ def test_what_is_not_presented_as_it_should_be_is_not_presented(headers: dict[st
     assert publish_id_of(table_of(headers)) is None
 
 
-def test_properties_tell_who_presents() -> None:
+def test_publish_ids_are_read_from_properties() -> None:
     headers = table_of({"x-producer": "job", "x-publish-id": 1 << 40})
     properties = encode_properties(BasicProperties(headers=headers, message_id="x"))
     assert publish_ids_in(properties) == (key("job"), 1 << 40)
     assert publish_ids_in(encode_properties(BasicProperties(message_id="x"))) is None
 
 
-def test_the_one_not_heard_of_for_longest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_producer_that_is_idle_for_longest_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "PRODUCERS_REMEMBERED_MAX", 3)
     producers = SeenPublishIds({key("known"): 5, "node#1": 9})
     for number, name in enumerate(("a", "b", "a", "c")):
@@ -57,7 +57,7 @@ def test_the_one_not_heard_of_for_longest_goes_first(monkeypatch: pytest.MonkeyP
     assert producers[key("a")] == 2
 
 
-def test_who_is_silent_for_too_long_is_forgotten() -> None:
+def test_a_producer_that_is_silent_for_too_long_is_forgotten() -> None:
     producers = SeenPublishIds()
     producers.heard({key("a"): 1}, 1_000)
     later = 1_000 + limits.PRODUCER_IDLE_MS

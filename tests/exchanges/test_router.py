@@ -119,7 +119,7 @@ def test_the_default_exchange_as_an_alternate_leads_nowhere() -> None:
     assert router.route("main", ["q"]) == ()
 
 
-def test_headers_and_properties_are_asked_for_when_somebody_looks() -> None:
+def test_headers_and_properties_are_fetched_when_a_row_is_opened() -> None:
     hashed = table_of({"hash-property": "message_id"})
     router = router_with({"f": "fanout", "h": "headers", "c": "x-consistent-hash"}, c=hashed)
     router.bind("f", to_exchange("h"))

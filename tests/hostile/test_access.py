@@ -38,7 +38,7 @@ def refusal(node: MirrorMQ, **login: Any) -> str:
     return str(refused.value)
 
 
-def test_a_wrong_password_is_told_to_clients_that_understand(node: MirrorMQ, user: str) -> None:
+def test_a_wrong_password_is_reported_to_clients_with_the_capability(node: MirrorMQ, user: str) -> None:
     expected = "Login was refused using authentication mechanism PLAIN. For details see the broker logfile."
     for name, password in ((user, "wrong"), (user, ""), ("nobody", "secret"), ("", "")):
         assert f"403, reply_text='ACCESS_REFUSED - {expected}'" in refusal(node, user=name, password=password)
@@ -53,7 +53,7 @@ def test_the_others_wait_and_are_dropped(node: MirrorMQ, user: str) -> None:
         assert 1.5 < time.monotonic() - started < 10
 
 
-def test_guessing_does_not_hold_up_who_knows(node: MirrorMQ, user: str) -> None:
+def test_guesses_do_not_delay_a_correct_password(node: MirrorMQ, user: str) -> None:
     """Forty wrong guesses at once are checked beside the loop; everybody else goes on."""
     from tests.hostile.bystander import beside
 
@@ -154,7 +154,7 @@ def test_rights_that_are_taken_away_are_gone_on_open_channels(node: MirrorMQ, us
     client.close()
 
 
-def test_a_deleted_user_is_shown_out(node: MirrorMQ, user: str) -> None:
+def test_the_connections_of_a_deleted_user_are_closed(node: MirrorMQ, user: str) -> None:
     client = log_in(node).open_channel()
     node.control("delete_user", user)
     closed = client.expect("ConnectionClose")
@@ -163,7 +163,7 @@ def test_a_deleted_user_is_shown_out(node: MirrorMQ, user: str) -> None:
     assert "ACCESS_REFUSED" in refusal(node, user=user, password="secret")
 
 
-def test_a_pattern_that_never_ends_harms_nobody(node: MirrorMQ, user: str) -> None:
+def test_a_pattern_that_never_ends_delays_no_other_client(node: MirrorMQ, user: str) -> None:
     """A permission regex that takes exponential time on a hostile name is cut short, and refuses."""
     from tests.hostile.bystander import beside
 

@@ -65,7 +65,7 @@ def test_a_message_of_exactly_the_limit_passes(node: MirrorMQ) -> None:
         assert b"".join(fetch(client, "largest")) == b"m" * MAX_MESSAGE_SIZE
 
 
-def test_a_body_that_trickles_in_holds_up_nobody(node: MirrorMQ) -> None:
+def test_a_body_that_trickles_in_delays_no_other_client(node: MirrorMQ) -> None:
     before = resident_bytes(node.process_id)
     with beside(node) as bystander:
         clients = [RawClient(node.amqp_port).log_in().open_channel() for _ in range(50)]

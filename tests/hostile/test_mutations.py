@@ -42,7 +42,7 @@ def assert_unharmed(witness: Wire, body: bytes) -> None:
 
 @settings(max_examples=300)
 @given(st.lists(mutated(), min_size=1, max_size=3), st.integers(1, 40))
-def test_mutated_streams_harm_nobody(streams: list[bytes], piece: int) -> None:
+def test_mutated_streams_disturb_no_other_client(streams: list[bytes], piece: int) -> None:
     broker = make_broker()
     witness = Wire(broker)
     start_witness(witness)
@@ -65,7 +65,7 @@ def test_mutated_streams_harm_nobody(streams: list[bytes], piece: int) -> None:
 
 @settings(max_examples=150)
 @given(st.data())
-def test_mutated_handshakes_harm_nobody(data: st.DataObject) -> None:
+def test_mutated_handshakes_disturb_no_other_client(data: st.DataObject) -> None:
     opening = bytearray(hello())
     for _ in range(data.draw(st.integers(1, 5))):
         opening[data.draw(st.integers(0, len(opening) - 1))] = data.draw(st.integers(0, 255))

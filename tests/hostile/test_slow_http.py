@@ -68,7 +68,7 @@ def read_all(link: socket.socket) -> bytes:
 
 @pytest.mark.parametrize("data", [HALF, NO_BODY, OPEN_NO_BODY], ids=["head", "body", "body without login"])
 @pytest.mark.parametrize("addresses", [1, 50])
-def test_half_sent_requests_keep_nobody_out(node: MirrorMQ, data: bytes, addresses: int) -> None:
+def test_half_sent_requests_lock_no_client_out(node: MirrorMQ, data: bytes, addresses: int) -> None:
     with crowd(node.management_port, data, CONNECTIONS_MAX + 20, addresses) as links:
         began_s = time.monotonic()
         for path in ("overview", "health/checks/alarms", "//metrics"):
@@ -78,7 +78,7 @@ def test_half_sent_requests_keep_nobody_out(node: MirrorMQ, data: bytes, address
 
 
 @pytest.mark.parametrize("data", [HALF, NO_BODY], ids=["head", "body"])
-def test_a_late_client_is_told_408_after_five_seconds(node: MirrorMQ, data: bytes) -> None:
+def test_a_late_client_gets_408_after_five_seconds(node: MirrorMQ, data: bytes) -> None:
     with crowd(node.management_port, data, 1) as (link,):
         began_s = time.monotonic()
         assert read_all(link).startswith(b"HTTP/1.1 408 Request Timeout")
@@ -87,7 +87,7 @@ def test_a_late_client_is_told_408_after_five_seconds(node: MirrorMQ, data: byte
 
 @pytest.mark.rabbitmq
 @pytest.mark.slow
-def test_rabbitmq_tells_a_late_client_the_same(node: MirrorMQ, rabbitmq: RabbitMQ) -> None:
+def test_rabbitmq_answers_a_late_client_the_same(node: MirrorMQ, rabbitmq: RabbitMQ) -> None:
     heads = []
     for port in (node.management_port, rabbitmq.management_port):
         with crowd(port, HALF, 1) as (link,):
@@ -228,7 +228,7 @@ async def test_monitoring_is_answered_when_every_place_is_busy(addresses: int, s
     await server.stop()
 
 
-def test_an_address_has_so_many_connections(node: MirrorMQ) -> None:
+def test_the_connections_of_one_address_are_bounded(node: MirrorMQ) -> None:
     """Viewers hold their places for ever; half-sent requests fill the others of the address."""
     stream = f"GET /api/mirrormq/live HTTP/1.1\r\nHost: x\r\n{LOGIN}\r\n\r\n".encode()
     with crowd(node.management_port, stream, 100) as viewers:

@@ -51,7 +51,7 @@ def certain(range_client: Asker, headers: dict[str, Any], meanwhile: Any = None)
             range_client.connection.sleep(0.1)
 
 
-def test_every_message_is_leased_once_whoever_dies(cluster: Cluster) -> None:
+def test_every_message_is_leased_once_for_any_failing_node(cluster: Cluster) -> None:
     index = {cluster.name(number): number for number in range(3)}
     range_client = Asker(cluster.uri(2))
     first = Asker(cluster.uri(0))

@@ -74,7 +74,7 @@ def test_stopping_twice_and_starting_twice_is_no_error(node: Cluster) -> None:
     connect(node).close()
 
 
-def test_while_it_is_stopped_verbs_that_need_it_are_refused_and_others_answer(node: Cluster) -> None:
+def test_a_stopped_application_refuses_commands_that_need_it_and_answers_others(node: Cluster) -> None:
     assert run_ctl("-q", "stop_app")[0] == 0
     for words in (["list_users"], ["status"], ["list_queues", "name"], ["set_policy", "a", "b", "{}"]):
         code, out, error = run_ctl(*words)

@@ -136,7 +136,7 @@ def test_a_category_has_the_default_level_unless_it_has_its_own(capsys: pytest.C
     assert [line["msg"] for line in lines_of(capsys.readouterr().err)] == ["yes", "also"]
 
 
-def test_a_line_that_cannot_be_written_stops_nobody_and_is_kept() -> None:
+def test_a_line_that_cannot_be_written_delays_no_writer_and_is_kept() -> None:
     logs = Logs(LogOptions(file=Path("/dev/full")))
     logs.logger().warning("the disk is full")
     logs.logger().warning("and stays full")

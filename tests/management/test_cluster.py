@@ -82,7 +82,7 @@ def test_a_queue_of_another_node_is_shown_as_its_master_shows_it(clients: list[C
     assert len({row["messages_unacknowledged"] for row in shown}) == 1
 
 
-def test_a_mirrored_queue_tells_its_ring(cluster: Cluster, clients: list[Client], work: Work) -> None:
+def test_a_mirrored_queue_shows_its_ring(cluster: Cluster, clients: list[Client], work: Work) -> None:
     names = [cluster.name(index) for index in range(NODES)]
     for client in clients:
         row = client.get("queues/%2F/mirrored")
@@ -170,7 +170,7 @@ def test_every_member_is_a_node(cluster: Cluster, clients: list[Client], work: W
     assert clients[0].request("GET", "nodes/nobody@nowhere").status == 404
 
 
-def test_a_node_tells_what_the_memory_of_another_is_used_for(
+def test_a_node_shows_the_memory_breakdown_of_another(
     cluster: Cluster, clients: list[Client], work: Work
 ) -> None:
     """The queue `mirrored` has its master on the first node and a copy on the others."""
@@ -181,7 +181,7 @@ def test_a_node_tells_what_the_memory_of_another_is_used_for(
     assert shares["total"] == 100 and shares["queue_slave_procs"] == 1 < shares["other_system"] <= 100
 
 
-def test_logins_at_another_node_are_told_and_forgotten(
+def test_logins_at_another_node_are_reported_and_forgotten(
     cluster: Cluster, clients: list[Client], work: Work
 ) -> None:
     where = f"auth/attempts/{cluster.name(1)}"
@@ -215,7 +215,7 @@ def test_a_queue_is_declared_on_the_node_that_is_named(cluster: Cluster, clients
     assert clients[1].delete("queues/%2F/placed").status == 204
 
 
-def test_another_users_connections_are_not_shown_to_everybody(clients: list[Client], work: Work) -> None:
+def test_connections_of_another_user_are_hidden(clients: list[Client], work: Work) -> None:
     assert clients[0].put("users/narrow", {"password": "x", "tags": "management"}).status in (201, 204)
     rights = {"configure": "", "write": "", "read": ""}
     assert clients[0].put("permissions/%2F/narrow", rights).status in (201, 204)
@@ -262,7 +262,7 @@ def test_masters_move_and_spread(cluster: Cluster, clients: list[Client], work: 
         assert clients[0].post("queues/%2F/own0/actions", {"action": action}).status == 204
 
 
-def test_verbs_over_http_reach_any_node(cluster: Cluster, clients: list[Client], work: Work) -> None:
+def test_commands_over_http_reach_any_node(cluster: Cluster, clients: list[Client], work: Work) -> None:
     for name in (cluster.name(0), cluster.name(2)):
         reply = clients[0].post("mirrormq/control", {"verb": "status", "node": name}).json
         assert reply["ok"] and reply["result"]["node"] == name
@@ -297,7 +297,7 @@ def _failing(client: Client, path: str) -> dict[str, Any]:
     return answer.json if answer.status == 503 else {}
 
 
-def test_the_stream_of_one_node_tells_of_queues_of_all(
+def test_the_stream_of_one_node_contains_queues_of_all(
     cluster: Cluster, clients: list[Client], work: Work
 ) -> None:
     """Check that a viewer of any node sees changes of another node's queue."""
@@ -321,7 +321,7 @@ def test_the_stream_of_one_node_tells_of_queues_of_all(
         stream.close()
 
 
-def test_a_node_that_is_frozen_holds_nobody_up_for_long(
+def test_a_frozen_node_delays_no_other_node_for_long(
     cluster: Cluster, clients: list[Client], work: Work
 ) -> None:
     stream = Stream(cluster.management_port(0))

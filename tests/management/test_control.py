@@ -32,7 +32,7 @@ def uri(node: MirrorMQ, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     return f"http://guest:guest@127.0.0.1:{node.management_port}"
 
 
-def test_a_verb_says_the_same_as_at_the_control_socket(
+def test_a_command_over_http_prints_the_same_as_over_the_control_socket(
     node: MirrorMQ, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for words in (

@@ -99,7 +99,7 @@ def test_a_job_that_chatters_is_not_kept_but_its_end_is(range_client: Asker, cli
         {"table": json.dumps([{f"c{n}": 1 for n in range(33)}])}, {"table": b"\xff"},
     ],
 )  # fmt: skip
-def test_what_may_not_be_said_is_refused_and_the_channel_lives(
+def test_a_forbidden_request_is_refused_and_the_channel_stays_open(
     range_client: Asker, wrong: dict[str, Any]
 ) -> None:
     with pytest.raises(Refused, match="PRECONDITION_FAILED") as refused:
@@ -133,7 +133,7 @@ def test_a_job_is_its_users(cluster: Cluster, range_client: Asker) -> None:
     eve.close()
 
 
-def test_who_says_nothing_for_long_is_shown_as_silent() -> None:
+def test_a_node_without_reports_is_shown_as_silent() -> None:
     job = Job("/", "j", "replay", "running", "guest", "a@b", 1_000)
     shown = [job_reports.job_row(job, 1_000 + range_limits.JOB_SILENT_MS + more)["state"] for more in (-1, 0)]
     assert shown == ["running", "silent"]
@@ -141,7 +141,7 @@ def test_who_says_nothing_for_long_is_shown_as_silent() -> None:
     assert job_reports.job_row(over, 1 << 60)["state"] == "done"
 
 
-def test_a_job_outlives_the_node_that_was_told(cluster: Cluster, client: Client) -> None:
+def test_a_job_outlives_the_node_that_took_its_report(cluster: Cluster, client: Client) -> None:
     other = Asker(cluster.uri(2))
     assert report(other, "survivor")
     cluster.kill(2)

@@ -29,18 +29,18 @@ def seen() -> dict[str, Any]:
 
 @pytest.mark.parametrize("when", ["there", "left"])
 @pytest.mark.parametrize("path", sorted(RECORDED["there"]))
-def test_the_same_is_told(when: str, path: str, seen: dict[str, Any]) -> None:
+def test_answers_equal_the_recording(when: str, path: str, seen: dict[str, Any]) -> None:
     assert seen[when].get(path) == RECORDED[when].get(path)
 
 
-def test_the_recording_tells_something() -> None:
+def test_the_recording_is_not_empty() -> None:
     reported = [name for lists in RECORDED["there"].values() for name, rows in lists.items() if rows]
     assert set(reported) == set(object_statistics.LISTS)
 
 
 @pytest.mark.rabbitmq
 @pytest.mark.slow
-def test_the_recording_is_what_rabbitmq_tells() -> None:
+def test_the_recording_equals_rabbitmqs_answers() -> None:
     need_rabbitmq()
     assert record.place() == RECORDED
 
@@ -54,7 +54,7 @@ def pair() -> Iterator[Cluster]:
         yield found
 
 
-def test_clients_of_all_nodes_are_told_of(pair: Cluster) -> None:
+def test_clients_of_all_nodes_are_listed(pair: Cluster) -> None:
     """Check publishers and consumers on two nodes: either node reports both, with rates and history."""
     connections = [pika.BlockingConnection(pika.URLParameters(pair.uri(index))) for index in range(2)]
     channels = [connection.channel() for connection in connections]

@@ -54,7 +54,7 @@ def test_a_refusal_can_be_read_too(open_to_some: Client) -> None:
     assert (answer.status, answer.headers["access-control-allow-origin"]) == (401, ONE)
 
 
-def test_a_browser_that_asks_first_is_told_the_methods(open_to_some: Client) -> None:
+def test_a_preflight_request_gets_the_methods(open_to_some: Client) -> None:
     reported = {"allow-origin": ONE, "allow-credentials": "true", "allow-methods": METHODS}
     asked = _told(open_to_some, "OPTIONS", "queues/%2F/q", ONE, Access_Control_Request_Method="PUT")
     assert asked == {**reported, "max-age": "77"}
@@ -71,7 +71,7 @@ def test_only_an_allowed_site_may_change_anything(open_to_some: Client, origin: 
     assert answer.status == status
 
 
-def test_without_a_setting_nobody_else_is_told_anything(client: Client) -> None:
+def test_without_a_setting_there_are_no_cors_headers(client: Client) -> None:
     assert _told(client, "GET", "whoami", ONE) == {}
     headers = {"Origin": ONE, "Sec-Fetch-Site": "cross-site"}
     assert client.request("PUT", "queues/%2F/foreign", {}, headers).status == 403

@@ -121,7 +121,7 @@ def test_a_changed_password_counts_at_once(node: MirrorMQ, client: Client) -> No
     assert Client(node.management_port, "moody", "second").request("GET", "whoami").status == 401
 
 
-def test_a_closed_connection_is_told_the_reason(node: MirrorMQ, client: Client) -> None:
+def test_a_closed_connection_receives_the_reason(node: MirrorMQ, client: Client) -> None:
     connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", node.amqp_port))
     (row,) = client.get("connections")
     answer = client.request("DELETE", f"connections/{part(row['name'])}", headers={"X-Reason": "too loud"})

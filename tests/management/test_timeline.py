@@ -65,7 +65,7 @@ def test_a_node_that_started_before_the_timeline_followed_is_up() -> None:
     assert _kinds(timeline) == [("node_down", "a"), ("node_up", "a")]
 
 
-def test_a_promotion_tells_the_gap_since_the_last_sign_of_the_old_master() -> None:
+def test_a_promotion_reports_the_gap_since_the_last_sign_of_the_old_master() -> None:
     timeline, clock = _made()
     timeline.redelivers = lambda record: 7
     timeline.link_down("a")
@@ -118,7 +118,7 @@ def test_many_queues_do_not_push_out_the_reason() -> None:
     assert len(timeline.events) == EVENTS_MAX["masters"] + 1
 
 
-def test_two_stories_of_the_same_are_one() -> None:
+def test_two_reports_of_one_failover_are_one() -> None:
     common: dict[str, Any] = {
         "kind": "promoted", "node": "b", "queue": "q", "vhost": "/", "text": "", "number": 4,
     }  # fmt: skip
@@ -130,7 +130,7 @@ def test_two_stories_of_the_same_are_one() -> None:
     assert second["at_ms"] == 9 and "number" not in first
 
 
-def test_who_was_silent_was_lost_before_it_was_given_up() -> None:
+def test_a_silent_node_is_suspected_before_it_is_declared_down() -> None:
     assert silence(3600).silent_ms == 3600 and LinkLoss("the connection was reset").silent_ms == 0
     timeline, clock = _made()
     timeline.link_down("a", silence(3600).silent_ms)
@@ -151,7 +151,7 @@ def test_what_only_the_new_master_knew_is_learnt_from_it() -> None:
     assert [event["redelivered"] for event in other.events] == [7]
 
 
-def test_the_story_outlives_the_process(tmp_path: Path) -> None:
+def test_the_timeline_outlives_the_process(tmp_path: Path) -> None:
     timeline, clock = _made()
     file = TimelineFile(tmp_path / NAME, timeline)
     for version in range(LINES_MAX + 50):

@@ -47,7 +47,7 @@ def test_the_one_that_is_silent_for_longest_makes_room(state: MetadataState) -> 
     assert {("/", "run 0"), ("/", "new"), ("other", "elsewhere")} <= set(state.jobs)
 
 
-def test_jobs_go_with_their_vhost_and_when_told_to(state: MetadataState) -> None:
+def test_jobs_are_deleted_with_their_vhost_and_on_request(state: MetadataState) -> None:
     state.apply(c.PutJob(job()))
     state.apply(c.PutJob(job(vhost="other")))
     assert not state.apply(c.PutJob(job(vhost="nowhere")))

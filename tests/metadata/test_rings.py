@@ -23,7 +23,7 @@ def ring(members: str) -> View:
     return View(1, 0, tuple(members), frozenset(members))
 
 
-def test_a_queue_is_born_with_its_members_present_lives() -> None:
+def test_a_new_queue_has_the_current_incarnations_of_its_members() -> None:
     state = cluster("a", "b")
     state.apply(c.PutNode(Node("b", incarnation=3, running=True)))
     state.apply(c.PutQueue(Queue("/", "q", node="a", view=ring("ab"))))
@@ -32,7 +32,7 @@ def test_a_queue_is_born_with_its_members_present_lives() -> None:
     assert state.queues["/", "alone"].ring == alone("b")._replace(incarnations=frozenset({("b", 3)}))
 
 
-def test_lives_survive_a_snapshot_and_follow_membership() -> None:
+def test_incarnations_survive_a_snapshot_and_follow_membership() -> None:
     state = cluster("a", "b")
     state.apply(c.PutQueue(Queue("/", "q", node="a", view=ring("ab"))))
     state = MetadataState.from_snapshot(state.snapshot())
@@ -50,7 +50,7 @@ def _running(state: MetadataState) -> list[str]:
     return [name for name, node in state.nodes.items() if node.running]
 
 
-def test_a_life_that_is_over_does_not_run_again() -> None:
+def test_an_ended_incarnation_does_not_run_again() -> None:
     state = cluster("a")
     state.apply(c.PutNode(Node("a", incarnation=1)))
     state.apply(c.PutNode(Node("a", incarnation=1, running=True, maintenance=True)))

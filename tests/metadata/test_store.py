@@ -111,7 +111,7 @@ def test_only_what_outlives_a_restart_is_forced_to_disk() -> None:
     assert log.synced == [False, False, False, True, True, True, True, False, False, False, False]
 
 
-def test_a_listener_that_writes_hears_of_it_after_what_it_is_hearing() -> None:
+def test_a_listener_that_writes_gets_that_event_after_the_current_one() -> None:
     store = CountingLog().reopen()
     heard: list[str] = []
 
@@ -127,7 +127,7 @@ def test_a_listener_that_writes_hears_of_it_after_what_it_is_hearing() -> None:
     assert [queue.queue_id for queue in store.state.queues.values()] == [1, 2]
 
 
-def test_observers_hear_who_wanted_it_and_the_broker_answers_for_its_listeners() -> None:
+def test_observers_get_the_acting_user_and_the_broker_names_its_listeners() -> None:
     store = CountingLog().reopen()
     heard: list[tuple[str, str, bool]] = []
 
@@ -152,7 +152,7 @@ def test_observers_hear_who_wanted_it_and_the_broker_answers_for_its_listeners()
     ]
 
 
-def test_a_failing_listener_keeps_nobody_else_from_hearing_also_not_the_one_who_wrote() -> None:
+def test_a_failing_listener_does_not_keep_events_from_other_listeners() -> None:
     store = CountingLog().reopen()
     heard: list[str] = []
 

@@ -27,7 +27,7 @@ def test_metrics_are_open_on_the_management_port() -> None:
         assert statuses(node.management_port) == {200}
 
 
-def test_metrics_ask_for_a_login_if_told_to() -> None:
+def test_metrics_need_a_login_if_configured() -> None:
     with managed("prometheus.authentication.enabled = true") as node:
         port = node.management_port
         for name, tags in (("watcher", "monitoring"), ("clerk", "management")):

@@ -133,7 +133,7 @@ def test_the_numbers_are_those_of_the_work(reported: dict[str, Exposition]) -> N
     assert each.values("rabbitmq_queue_messages_unacked", queue="nothing") == [0]
 
 
-def test_each_channel_tells_its_numbers_by_exchange_and_by_queue(reported: dict[str, Exposition]) -> None:
+def test_each_channel_shows_its_counts_by_exchange_and_by_queue(reported: dict[str, Exposition]) -> None:
     each = reported["/metrics/per-object"]
     for name, value in {
         "messages_published_total": 5, "messages_confirmed_total": 5,
@@ -150,7 +150,7 @@ def test_each_channel_tells_its_numbers_by_exchange_and_by_queue(reported: dict[
     assert each.values("rabbitmq_queue_messages_published_total", **route) == [3]
 
 
-def test_a_queue_tells_what_it_has_in_memory_and_on_disk(reported: dict[str, Exposition]) -> None:
+def test_a_queue_shows_its_messages_in_memory_and_on_disk(reported: dict[str, Exposition]) -> None:
     """Check the memory and disk figures: one message of five bytes is with a consumer, and three were
     written."""
     each = reported["/metrics/per-object"]
@@ -166,7 +166,7 @@ def test_a_queue_tells_what_it_has_in_memory_and_on_disk(reported: dict[str, Exp
     assert math.isnan(timestamp)
 
 
-def test_families_are_told_alone_and_queues_by_vhost(node: MirrorMQ) -> None:
+def test_families_are_listed_alone_and_queues_by_vhost(node: MirrorMQ) -> None:
     def names(query: str) -> set[str]:
         found = scrape(node.management_port, f"/metrics/detailed{query}")
         return {sample.name for sample in found.samples}
@@ -193,7 +193,7 @@ def test_the_histogram_of_syncs_adds_up(reported: dict[str, Exposition]) -> None
 
 @pytest.mark.rabbitmq
 @pytest.mark.slow
-def test_the_recording_is_what_rabbitmq_tells() -> None:
+def test_the_recording_equals_rabbitmqs_answers() -> None:
     need_rabbitmq()
     seen = observe()
     for path in PATHS:

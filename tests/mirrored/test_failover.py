@@ -124,7 +124,7 @@ def test_one_node_is_enough_and_then_there_are_three_again() -> None:
     assert cluster["a"].stored("q") == bodies(20)
 
 
-def test_a_master_that_was_cut_off_and_lives_gives_its_publishes_to_its_successor() -> None:
+def test_an_isolated_master_passes_its_publishes_to_its_successor() -> None:
     cluster, client = prepared(on="a")
     client.publish("q", *bodies(3), persistent=True)
     client.read()
@@ -144,7 +144,7 @@ def test_a_master_that_was_cut_off_and_lives_gives_its_publishes_to_its_successo
     assert cluster.connect("b").drain("q") == bodies(9)
 
 
-def test_publishes_that_nobody_confirms_are_not_lost_with_the_lead() -> None:
+def test_unconfirmed_publishes_are_not_lost_with_the_master() -> None:
     cluster, _ = prepared()
     client = cluster.connect("a")
     cluster.coordinated = False

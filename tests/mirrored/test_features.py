@@ -34,7 +34,7 @@ def test_priorities_survive_the_master(persistent: bool) -> None:
 
 
 @pytest.mark.parametrize("persistent", [True, False])
-def test_messages_expire_when_they_should_whoever_is_master(persistent: bool) -> None:
+def test_messages_expire_on_time_on_any_master(persistent: bool) -> None:
     cluster, client = prepared(message_ttl=10_000)
     client.publish("q", b"old", persistent=persistent)
     client.read()
@@ -85,7 +85,7 @@ def test_a_short_queue_drops_its_head_everywhere() -> None:
     assert client.drain("q") == bodies(3, 8)
 
 
-def test_a_full_queue_refuses_whoever_is_master() -> None:
+def test_a_full_queue_refuses_on_any_master() -> None:
     cluster, client = prepared(max_length=3, overflow="reject-publish")
     client.publish("q", *bodies(5), persistent=True)
     client.read()

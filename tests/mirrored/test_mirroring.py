@@ -141,7 +141,7 @@ def test_a_queue_ceases_to_be_mirrored_and_confirms_what_waits() -> None:
     assert client.drain("q") == bodies(6)
 
 
-def test_copies_that_nobody_counts_on_are_forgotten_after_a_while() -> None:
+def test_copies_outside_every_ring_are_deleted_after_a_while() -> None:
     cluster, client = alone()
     cluster.mirror_all()
     client.publish("q", *bodies(10), persistent=True)
@@ -221,7 +221,7 @@ def test_a_mirror_that_comes_back_is_sent_only_what_it_lacks() -> None:
     assert cluster["c"].stored("q") == bodies(515, 5)
 
 
-def test_by_hand_a_mirror_waits_until_it_is_told_or_the_queue_has_drained() -> None:
+def test_with_manual_sync_a_mirror_waits_for_the_command_or_a_drained_queue() -> None:
     cluster, client = alone()
     client.publish("q", *bodies(10), persistent=True)
     client.read()

@@ -189,7 +189,7 @@ def test_what_lost_clients_held_comes_again_marked_and_the_rest_does_not() -> No
     assert shown(deliveries(client.read())) == [(b"4", False), (b"5", False)]
 
 
-def test_consumers_of_a_master_that_lives_on_keep_what_they_hold() -> None:
+def test_consumers_of_a_surviving_master_keep_what_they_hold() -> None:
     cluster, client = prepared(on="a")
     client.publish("q", *bodies(4), persistent=True)
     client.consume("q", prefetch=4)
@@ -293,7 +293,7 @@ def test_a_message_is_delivered_when_every_mirror_has_it() -> None:
     assert other.get("q") is None
 
 
-def test_a_message_that_lives_for_a_moment_only_does_not_wait() -> None:
+def test_a_message_with_a_short_ttl_does_not_wait() -> None:
     _, client = prepared(on="a", message_ttl=0)
     client.consume("q")
     client.publish("q", b"1", persistent=True)

@@ -39,7 +39,7 @@ def down(cluster: Cluster) -> Iterator[str]:
     cluster.ctl("delete_queue", name, node=1)
 
 
-def test_it_says_for_whom_it_waits_and_has_everything_when_that_node_is_back(
+def test_a_queue_that_is_down_names_its_node_and_is_complete_when_that_node_is_back(
     cluster: Cluster, down: str
 ) -> None:
     until(lambda: queue(cluster, down, node=1)["mirrormq"]["waits_for"] == [cluster.name(0)])

@@ -156,7 +156,7 @@ def test_both_sides_go_on_and_orphans_say_where_they_were(cluster: PartitionedCl
 
 
 @pytest.mark.parametrize("cluster", ["ignore"], indirect=True)
-def test_nobody_is_told_what_to_do_until_an_operator_restarts_a_side(cluster: PartitionedCluster) -> None:
+def test_no_node_restarts_until_an_operator_restarts_a_side(cluster: PartitionedCluster) -> None:
     with channel(cluster, 0) as opened:
         opened.queue_declare("q", durable=True)
     cluster.part([0], [1, 2])

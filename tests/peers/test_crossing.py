@@ -103,7 +103,7 @@ async def test_a_dial_that_connects_when_there_is_a_link_already_says_nothing() 
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_however_connections_break_each_pair_ends_with_one_link_and_a_true_story(seed: int) -> None:
+async def test_each_pair_ends_with_one_link_and_true_reports_for_any_broken_connections(seed: int) -> None:
     chance = random.Random(seed)
     ends = [End(f"{name}@x") for name in "abc"]
     async with started(*ends):

@@ -138,7 +138,7 @@ def test_both_sides_of_a_cut_agree_within_a_second(phase: int, at_ms: int) -> No
 
 
 @given(PHASES, TIMES, st.one_of(st.integers(3200, 3499), st.integers(1500, 120_000)))
-def test_a_node_that_was_frozen_itself_declares_nobody_down(phase: int, at_ms: int, frozen_ms: int) -> None:
+def test_a_node_that_was_frozen_itself_declares_no_node_down(phase: int, at_ms: int, frozen_ms: int) -> None:
     world = World(phase)
     world.pause("a", at_ms, frozen_ms)
     world.run(at_ms + frozen_ms + 20_000)
@@ -168,7 +168,7 @@ def test_a_node_that_is_blocked_all_the_time_does_not_go_blind(phase: int) -> No
     assert "a" in world.down_ms
 
 
-def test_suspicion_comes_first_and_passes_when_the_peer_is_heard() -> None:
+def test_suspicion_comes_first_and_ends_when_the_peer_answers() -> None:
     detector = FailureDetector(DetectorTiming(), 0)
     detector.watch("b", 0)
     seen = [change.liveness for now in range(0, 2500, 250) for change in detector.tick(now).changes]
@@ -177,7 +177,7 @@ def test_suspicion_comes_first_and_passes_when_the_peer_is_heard() -> None:
     assert [change.liveness for change in detector.tick(2500).changes] == [Liveness.UP]
 
 
-def test_who_is_down_is_watched_no_more_until_a_new_link() -> None:
+def test_a_down_peer_is_not_watched_until_a_new_link() -> None:
     detector = FailureDetector(DetectorTiming(), 0)
     detector.watch("b", 0)
     changes = [change for now in range(0, 20_000, 250) for change in detector.tick(now).changes]

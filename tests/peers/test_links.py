@@ -155,7 +155,7 @@ async def test_a_slow_receiver_congests_the_link_and_nothing_is_lost() -> None:
         assert a.of("relief", "b@x") == [None] and not a.links.congested("b@x")
 
 
-async def test_callers_who_do_not_slow_down_lose_the_link_aloud() -> None:
+async def test_callers_beyond_the_buffer_limit_lose_the_link_with_a_log_line() -> None:
     a, b = End("a@x"), End("b@x")
     async with started(a, b):
         a.dial(b)
@@ -258,7 +258,7 @@ async def test_an_identity_may_change_for_the_handshakes_to_come() -> None:
         await until(lambda: linked(a, b))
 
 
-async def test_a_loop_that_is_blocked_for_long_declares_nobody_down() -> None:
+async def test_a_loop_that_is_blocked_for_long_declares_no_node_down() -> None:
     """Block the loop that both ends share: neither hears anything for four seconds."""
     a, b = End("a@x"), End("b@x")
     async with started(a, b):

@@ -67,7 +67,7 @@ async def test_a_flood_before_the_proof_is_cut_off_without_being_kept() -> None:
         await until(lambda: not a.links._pending)
 
 
-async def test_a_stranger_who_says_nothing_is_shown_the_door() -> None:
+async def test_a_silent_peer_without_handshake_is_disconnected() -> None:
     a = End("a@x")
     with patch.object(peer_limits, "HANDSHAKE_TIMEOUT_S", 0.2):
         async with started(a):

@@ -106,14 +106,14 @@ def test_the_command_prints_json(uri: str) -> None:
     assert answer["consumed_per_second"] > 0
 
 
-def test_the_wrong_durability_is_told_in_the_brokers_words(uri: str) -> None:
+def test_a_wrong_durability_is_reported_with_the_brokers_text(uri: str) -> None:
     run(PerfOptions([uri], "publish", "perf-durability", messages=1))
     with pytest.raises(PerfError, match="PRECONDITION_FAILED"):
         run(PerfOptions([uri], "publish", "perf-durability", messages=1, durable=True))
     delete(uri, "perf-durability")
 
 
-def test_nobody_listening_is_one_sentence_and_a_failure() -> None:
+def test_a_refused_connection_is_one_sentence_and_a_failure() -> None:
     command = [sys.executable, "-m", "mirrormq.perf", "--uri", f"amqp://127.0.0.1:{free_port()}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1

@@ -45,7 +45,7 @@ def test_many_connections_send_to_themselves(place: tuple[str, str]) -> None:
     assert run(options).consumed > 10
 
 
-def test_a_certificate_of_nobody_is_refused_in_one_sentence(place: tuple[str, str]) -> None:
+def test_a_certificate_without_a_user_is_refused_in_one_sentence(place: tuple[str, str]) -> None:
     uri, query = place
     with pytest.raises(PerfError, match=r"no TLS with 127.0.0.1:\d+: CERTIFICATE_VERIFY_FAILED"):
         run(PerfOptions(uris=[uri], messages=1))

@@ -19,7 +19,7 @@ def test_the_past_counts_half_after_a_second() -> None:
     assert use.share(2 * HALF_LIFE_MS) == pytest.approx(0.25)
 
 
-def test_room_for_half_of_the_time_is_told_as_a_half() -> None:
+def test_capacity_for_half_of_the_time_is_reported_as_a_half() -> None:
     use = ConsumerUse(0)
     for moment in range(0, 20_000, 20):
         use.available(moment)

@@ -123,7 +123,7 @@ def test_a_queue_that_is_declared_again_is_another(range_client: Asker, queue: s
     assert range_client.extent(queue).id != before
 
 
-def test_wrong_questions_are_answered_and_the_channel_lives(range_client: Asker, queue: str) -> None:
+def test_wrong_requests_are_answered_and_the_channel_stays_open(range_client: Asker, queue: str) -> None:
     for code, ask, values in (
         (404, "extent", {"queue": "nowhere"}),
         (406, "nonsense", {}),

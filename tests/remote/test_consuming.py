@@ -193,7 +193,7 @@ def test_consumers_here_and_there_share_fairly() -> None:
     assert len(deliveries(client.read())) == len(deliveries(local.read())) == 50
 
 
-def test_a_higher_priority_elsewhere_comes_first() -> None:
+def test_a_higher_priority_on_another_node_comes_first() -> None:
     cluster, client = prepared()
     local = cluster.connect("b")
     local.send(methods.encode_basic_consume("q", "c", no_ack=True))
@@ -209,7 +209,7 @@ def test_a_higher_priority_elsewhere_comes_first() -> None:
     assert len(deliveries(local.read())) == 5
 
 
-def test_an_exclusive_consumer_elsewhere_keeps_others_out() -> None:
+def test_an_exclusive_consumer_on_another_node_excludes_other_consumers() -> None:
     cluster, client = prepared()
     consume(client, exclusive=True)
     refused = "ACCESS_REFUSED - queue 'q' in vhost '/' in exclusive use"

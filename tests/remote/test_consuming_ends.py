@@ -19,7 +19,7 @@ def test_a_queue_that_is_deleted_cancels_its_consumers_everywhere() -> None:
     assert client.read() == []
 
 
-def test_an_auto_delete_queue_goes_with_its_last_consumer_elsewhere() -> None:
+def test_an_auto_delete_queue_goes_with_its_last_consumer_on_another_node() -> None:
     cluster = Cluster("a", "b")
     cluster.put(records.Queue("/", "q", 0, False, True, False, b"", "b"))
     client = cluster.connect("a")
@@ -41,7 +41,7 @@ def test_a_node_that_is_lost_gives_everything_back_in_order() -> None:
     assert cluster.connect("b").drain("q") == [b"%d" % n for n in range(1, 11) if n != 2]
 
 
-def test_what_a_lost_life_still_says_counts_for_nothing() -> None:
+def test_messages_of_a_lost_incarnation_are_ignored() -> None:
     cluster, client = prepared(3)
     consume(client)
     cluster["b"].remote.lost("a", 1)

@@ -125,7 +125,7 @@ def test_hidden_keys_are_known_to_the_master() -> None:
     assert message is not None and message.envelope.hidden_keys == ("q",)
 
 
-def test_a_full_queue_refuses_and_the_publisher_hears_which() -> None:
+def test_a_full_queue_refuses_and_the_publisher_gets_the_queue_name() -> None:
     cluster, client = prepared(max_length=2, overflow="reject-publish")
     client.publish("q", *numbers(4))
     answers = client.methods()
@@ -146,7 +146,7 @@ def test_a_publish_to_queues_here_and_there_is_confirmed_once_by_both() -> None:
     assert cluster.counts("q") == cluster.counts("here") == (1, 0)
 
 
-def test_a_mandatory_message_to_a_queue_elsewhere_is_not_returned() -> None:
+def test_a_mandatory_message_to_a_queue_on_another_node_is_not_returned() -> None:
     cluster, client = prepared()
     client.publish("q", b"1", mandatory=True)
     client.publish("none", b"2", mandatory=True)
@@ -179,7 +179,7 @@ def test_a_refused_publish_fails_its_transaction() -> None:
     assert closed.reply_text == "PRECONDITION_FAILED - partial tx completion"
 
 
-def test_a_dead_letter_goes_to_a_queue_elsewhere() -> None:
+def test_a_dead_letter_goes_to_a_queue_on_another_node() -> None:
     cluster = Cluster("a", "b")
     cluster.declare("q", "a", dead_letter_exchange="", dead_letter_routing_key="dead", max_length=1)
     cluster.declare("dead", "b")
@@ -246,7 +246,7 @@ def test_publishes_to_a_queue_that_is_deleted_are_confirmed() -> None:
     assert cluster["a"].remote.unsettled_bytes == 0
 
 
-def test_a_master_that_has_enough_for_its_consumers_slows_publishers_elsewhere() -> None:
+def test_a_master_with_enough_messages_slows_publishers_on_other_nodes() -> None:
     cluster, client = prepared()
     slow = cluster.connect("b")
     slow.send(methods.encode_basic_qos(0, 1), methods.encode_basic_consume("q", "c"))
@@ -297,7 +297,7 @@ def test_publishes_that_come_twice_are_kept_once_and_confirmed_twice() -> None:
     assert cluster.counts("q") == (4, 0)
 
 
-def test_a_producer_is_forgotten_when_its_life_is_over() -> None:
+def test_a_producer_is_forgotten_when_its_incarnation_has_ended() -> None:
     cluster, client = prepared()
     client.publish("q", b"1")
     client.read()
@@ -306,7 +306,7 @@ def test_a_producer_is_forgotten_when_its_life_is_over() -> None:
     assert cluster.queue("q").intake.producers == {}
 
 
-def test_a_new_master_forgets_producers_whose_lives_are_over() -> None:
+def test_a_new_master_forgets_producers_of_ended_incarnations() -> None:
     cluster, _ = prepared()
     cluster.die("a")
     queue = cluster.queue("q")

@@ -215,7 +215,7 @@ def test_what_no_master_has_had_is_not_called_redelivered() -> None:
     assert deliveries(client.read()) == [(1, b"1", False)]
 
 
-def test_the_next_master_is_told_what_was_delivered_if_its_ring_was_not() -> None:
+def test_the_next_master_learns_what_was_delivered_if_its_ring_did_not() -> None:
     cluster, client = prepared()
     client.publish("q", b"1", b"2")
     client.read()
@@ -289,7 +289,7 @@ def fall(cluster: Cluster) -> None:
     cluster.move("q", "b", waits_for=("b",))
 
 
-def test_a_queue_without_a_master_says_whom_it_waits_for() -> None:
+def test_a_queue_without_a_master_names_the_node_it_waits_for() -> None:
     cluster, client = prepared("b")
     fall(cluster)
     for request in (
@@ -320,7 +320,7 @@ def test_a_queue_without_a_master_takes_nothing_and_cancels_its_consumers() -> N
     assert client.methods() == [methods.BasicNack(3, False, False)]
 
 
-def test_a_master_that_returns_is_another_life() -> None:
+def test_a_master_that_returns_is_another_incarnation() -> None:
     cluster, client = prepared("b")
     client.publish("q", b"1", persistent=True)
     client.read()

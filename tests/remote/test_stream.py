@@ -70,7 +70,7 @@ def test_items_travel_in_one_parcel_and_late_ones_with_the_last() -> None:
     assert b.heard == [1, 2, 3]
 
 
-def test_nothing_is_sent_before_the_other_side_has_said_who_it_is() -> None:
+def test_nothing_is_sent_before_the_peer_has_identified_itself() -> None:
     a, b = End("a"), End("b")
     stream = a.streams.to("b", 1)
     stream.put(item(1))
@@ -85,7 +85,7 @@ def test_nothing_is_sent_before_the_other_side_has_said_who_it_is() -> None:
     assert b.heard == [1]
 
 
-def test_who_begins_to_listen_later_is_greeted_again() -> None:
+def test_a_later_listener_gets_the_greeting_again() -> None:
     a, b = End("a"), End("b")
     a.streams.to("b", 1).put(item(1))
     a.streams.up("b")
@@ -111,7 +111,7 @@ def test_what_is_missing_is_asked_for() -> None:
     assert b.heard == [1, 2, 3, 4, 5]
 
 
-def test_a_life_that_is_not_the_one_meant_hears_nothing() -> None:
+def test_another_incarnation_receives_nothing() -> None:
     a, b = End("a"), End("b", incarnation=2)
     meant = a.streams.to("b", 1)
     meant.put(item(1))
@@ -125,7 +125,7 @@ def test_a_life_that_is_not_the_one_meant_hears_nothing() -> None:
     assert b.heard == [2]
 
 
-def test_a_life_that_was_declared_over_is_not_listened_to_any_more() -> None:
+def test_messages_of_an_ended_incarnation_are_ignored() -> None:
     a, b = End("a"), End("b")
     linked(a, b)
     a.streams.lost("b", 1)
@@ -136,7 +136,7 @@ def test_a_life_that_was_declared_over_is_not_listened_to_any_more() -> None:
     assert a.streams.to("b", 1).over
 
 
-def test_a_life_that_begins_anew_begins_at_one() -> None:
+def test_a_new_node_begins_with_incarnation_one() -> None:
     a, b = End("a"), End("b")
     linked(a, b)
     for number in range(5):
@@ -152,7 +152,7 @@ def test_a_life_that_begins_anew_begins_at_one() -> None:
     assert again.heard == [9]
 
 
-def test_who_waits_for_room_is_told_once_there_is_some() -> None:
+def test_a_publisher_that_waits_for_room_is_notified_once_there_is_some() -> None:
     a, b = End("a"), End("b")
     linked(a, b)
     stream = a.streams.to("b", 1)
@@ -172,7 +172,7 @@ def test_who_waits_for_room_is_told_once_there_is_some() -> None:
     assert reported == [1] and stream.writable
 
 
-def test_many_parcels_in_a_row_are_told_of() -> None:
+def test_a_receiver_reports_after_many_parcels() -> None:
     a, b = End("a"), End("b")
     linked(a, b)
     stream = a.streams.to("b", 1)

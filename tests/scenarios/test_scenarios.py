@@ -14,7 +14,7 @@ SCENARIOS = sorted(Path(__file__).parent.glob("*.txt"))
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
-def test_it_goes_well_now(path: Path) -> None:
+def test_a_kept_run_passes(path: Path) -> None:
     sentence, options = read(path.read_text())
     assert sentence.endswith("."), "it says what went wrong"
     world, wrong, _ = outcome(options)

@@ -172,7 +172,7 @@ def test_exclusive_queues_are_not_mirrored(cluster: Cluster) -> None:
         assert not facts(cluster, "mine")["slave_pids"]
 
 
-def test_a_new_mirror_gets_old_messages_only_when_told_or_by_draining(cluster: Cluster) -> None:
+def test_a_new_mirror_gets_old_messages_only_by_command_or_by_draining(cluster: Cluster) -> None:
     declare(cluster, 0, "manual")
     fill(cluster, 0, "manual", 20)
     cluster.ctl("set_policy", "all", "^manual", '{"ha-mode":"all"}')
@@ -285,7 +285,7 @@ def test_what_a_living_node_was_given_survives_the_master_without_a_confirm(clus
     assert [body for body, _ in drain(cluster, 2, "given")] == [b"%d" % number for number in range(20)]
 
 
-def test_a_dead_mirror_disturbs_nobody(cluster: Cluster) -> None:
+def test_a_dead_mirror_disturbs_no_client(cluster: Cluster) -> None:
     cluster.ctl("set_policy", "all", ".*", '{"ha-mode":"all"}')
     declare(cluster, 0, "calm")
     with Consumer(cluster, 0, "calm") as consumer:
@@ -322,7 +322,9 @@ def test_unsynchronised_and_stopped_in_good_order_with_always_a_mirror_takes_ove
     assert [body for body, _ in drain(cluster, 2, "always")] == [b"0"]
 
 
-def test_after_a_failure_a_mirror_with_holes_takes_over_unless_told_otherwise(cluster: Cluster) -> None:
+def test_after_a_failure_a_mirror_with_holes_is_promoted_unless_configured_otherwise(
+    cluster: Cluster,
+) -> None:
     declare(cluster, 0, "holes")
     fill(cluster, 0, "holes", 10)
     cluster.ctl("set_policy", "all", "^holes", '{"ha-mode":"all"}')

@@ -231,14 +231,14 @@ def test_a_checker_finds_what_it_is_for(
     assert list(checker().finish(end)) == [says]
 
 
-def test_a_transient_message_may_be_lost_with_everybody_who_had_it() -> None:
+def test_a_transient_message_may_be_lost_with_every_node_that_had_it() -> None:
     end = good()
     end.send(8, persistent=False)
     end.confirm(8)
     assert list(checkers.ConfirmedIsKept().finish(end)) == []
 
 
-def test_redelivery_without_a_mark_is_excused_only_where_nobody_could_know() -> None:
+def test_redelivery_without_a_mark_is_allowed_only_where_no_node_could_know() -> None:
     end = good()
     checker = checkers.RedeliveryIsMarked()
     checker.excuse(-1, 5)

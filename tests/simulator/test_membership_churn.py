@@ -35,12 +35,12 @@ def test_a_node_that_leaves_joins_again(seed: int) -> None:
     assert left(leaving(seed)) == (True, "")
 
 
-def test_a_node_that_has_what_nobody_else_has_stays() -> None:
+def test_a_node_with_the_only_copy_stays() -> None:
     found = [left(leaving(seed, queues=("u0", "u1", "u2"))) for seed in range(1, 4)]
     assert (False, "") in found and not any(wrong for _, wrong in found)
 
 
-def test_nobody_leaves_where_two_sides_may_forget_each_other() -> None:
+def test_no_member_leaves_where_two_sides_may_forget_each_other() -> None:
     assert left(leaving(1, mode=AUTOHEAL)) == (False, "")
 
 

@@ -70,7 +70,7 @@ def test_messages_come_in_order_and_once(seed: int) -> None:
     assert pair.ears["b"].numbers() == list(range(50))
 
 
-def test_a_cut_holds_messages_up_and_is_noticed_by_the_side_that_hears_nothing() -> None:
+def test_a_cut_delays_messages_and_the_silent_side_is_noticed() -> None:
     pair = Pair()
     pair.network.cut("a", "b")
     pair.send(1)
@@ -168,7 +168,7 @@ def test_a_node_that_is_back_before_it_was_missed_replaces_its_link() -> None:
     assert pair.ears["a"].sessions == {"b": 2}
 
 
-def test_a_frozen_node_hears_everything_later_unless_it_was_given_up() -> None:
+def test_a_frozen_node_receives_everything_later_unless_it_was_declared_down() -> None:
     pair = Pair()
     pair.network.freeze("b")
     pair.send(1)

@@ -63,7 +63,7 @@ def test_one_planted_fault_is_found_and_fails(command: CliRunner, tmp_path: Path
     assert reported == {fault: 1}, "this fault, and no other"
 
 
-def test_all_planted_faults_together_are_told_apart(spark: SparkSession, tmp_path: Path) -> None:
+def test_all_planted_faults_together_are_distinguished(spark: SparkSession, tmp_path: Path) -> None:
     with Planted(tmp_path) as planted:
         planted.sound()
         for fault in ("lost", "split", "divergences"):

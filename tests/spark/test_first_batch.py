@@ -86,7 +86,7 @@ def test_the_first_batch_has_messages(channel: Channel, start: Start) -> None:
     assert ready(channel) == 4
 
 
-def test_who_dies_before_the_offset_is_written_has_taken_nothing(channel: Channel, start: Start) -> None:
+def test_a_job_killed_before_its_offset_is_written_has_taken_nothing(channel: Channel, start: Start) -> None:
     publish(channel, QUEUES, range(10))
     died = start()
     plan(died, died.initialOffset())
@@ -97,7 +97,7 @@ def test_who_dies_before_the_offset_is_written_has_taken_nothing(channel: Channe
 
 
 @pytest.mark.parametrize("taken", [False, True])
-def test_who_dies_after_it_is_written_finds_the_messages_again(
+def test_a_job_killed_after_its_offset_is_written_finds_the_messages_again(
     channel: Channel, start: Start, *, taken: bool
 ) -> None:
     publish(channel, QUEUES, range(10))
@@ -133,7 +133,7 @@ def test_where_others_were_quicker_the_batch_is_empty_and_the_query_goes_on(
     assert read(restarted, first, second) == list(range(10, 20))
 
 
-def test_a_lease_that_ended_while_nobody_ran_is_told(channel: Channel, start: Start) -> None:
+def test_a_lease_that_ended_while_no_node_ran_is_reported(channel: Channel, start: Start) -> None:
     publish(channel, QUEUES, range(4))
     reader = start(leaseIdleMs="1", leaseName="short")
     nothing = reader.initialOffset()
@@ -175,7 +175,7 @@ def test_only_what_was_read_is_settled(start: Start, batch: tuple[dict[str, Any]
     assert plan(reader, after) == after
 
 
-def test_a_batch_that_the_lease_no_longer_has_is_told(
+def test_a_batch_that_the_lease_no_longer_has_is_reported(
     start: Start, batch: tuple[dict[str, Any], dict[str, Any]]
 ) -> None:
     with pytest.raises(DataLoss, match=f"has other messages of queue '{QUEUES[0]}' than this batch had"):

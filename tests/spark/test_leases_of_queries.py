@@ -181,7 +181,7 @@ def test_a_lease_is_renewed_while_a_batch_works(channel: Channel, start: Start) 
     assert ready(channel) == 0
 
 
-def test_a_released_lease_is_told_whatever_batch_it_was(
+def test_a_released_lease_is_reported_for_any_batch(
     channel: Channel, start: Start, range_client: Asker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     publish(channel, (QUEUE, QUEUE), range(4))

@@ -78,7 +78,7 @@ def test_missing_traces_are_noticed() -> None:
     assert ledger.blind == 40
 
 
-def test_another_master_of_the_traces_is_told_from_missing_ones() -> None:
+def test_another_master_of_the_traces_is_distinguished_from_missing_ones() -> None:
     assert EPOCH_BITS == synchronisation.EPOCH_BITS
     ledger = DeliveryLedger(GRACE_MS)
     assert ledger.seen(5, 9, 5) == WHOLE

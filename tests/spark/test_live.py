@@ -150,7 +150,7 @@ def test_without_traces_it_says_what_to_do(spark: SparkSession, uri: str) -> Non
         live_audit(spark, LiveAuditOptions(uri, duration="10s", trigger="1s", grace="1s"))
 
 
-def test_a_body_that_is_no_text_is_shown_and_harms_nobody(spark: SparkSession) -> None:
+def test_a_body_that_is_no_text_is_shown_and_breaks_nothing(spark: SparkSession) -> None:
     rows = spark.createDataFrame([(b"caf\xc3\xa9",), (b"\xff\x01{",), (b"",), (b'{"a": 1}',)], "body binary")
     shown = [row[0] for row in rows.select(start_of(rows["body"])).collect()]
     assert shown == ["café", "FF017B", "", '{"a": 1}']

@@ -42,7 +42,7 @@ def test_a_password_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
             sink_options({**given, **options})
 
 
-def test_a_wrong_password_is_told_before_spark_starts(
+def test_a_wrong_password_is_reported_before_spark_starts(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def start(*given: object) -> None:

@@ -80,7 +80,7 @@ def test_the_page_is_well_formed_and_has_every_section(failed_page: str) -> None
     ]  # fmt: skip
 
 
-def test_the_page_needs_nothing_from_elsewhere(failed_page: str) -> None:
+def test_the_page_loads_only_from_its_node(failed_page: str) -> None:
     assert "<script" not in failed_page
     assert "url(" not in failed_page and "@import" not in failed_page
     names = {name for name, _ in parsed(failed_page).attributes}

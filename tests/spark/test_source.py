@@ -227,7 +227,7 @@ def test_a_body_that_is_not_in_the_charset_ends_no_query(
         text_body(frame, charset, errors="fail").collect()
 
 
-def test_a_charset_or_a_way_that_nobody_knows_is_refused(spark: SparkSession) -> None:
+def test_an_unknown_charset_or_error_handler_is_refused(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(b"x",)], "body binary")
     for charset in ("no such", "base64"):
         with pytest.raises(ValueError, match=f"charset is '{charset}', which Python does not know"):

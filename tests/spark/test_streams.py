@@ -148,7 +148,7 @@ def test_a_batch_that_takes_too_long_after_the_end_is_given_up(
     Following(queries(wait_in_java), for_s=0.0).end()
 
 
-def test_an_error_that_a_batch_has_while_its_query_is_stopped_is_told(
+def test_an_error_of_a_batch_whose_query_stops_is_reported(
     queries: Queries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(query_progress, "STOP_PATIENCE_S", 0.5)
@@ -161,7 +161,7 @@ def test_an_error_that_a_batch_has_while_its_query_is_stopped_is_told(
         Following(queries(fail), for_s=0.0).end()
 
 
-def test_an_interruption_that_nobody_asked_for_is_told(queries: Queries) -> None:
+def test_an_unrequested_interruption_is_reported(queries: Queries) -> None:
     def cancel(batch: DataFrame) -> None:
         threading.Timer(1.0, batch.sparkSession.sparkContext.cancelAllJobs).start()
         run_a_long_job(batch)

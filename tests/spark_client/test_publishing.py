@@ -110,7 +110,7 @@ def test_a_dead_node_is_skipped(
     assert channel.basic_get(queue, auto_ack=True)[2] == b"x"
 
 
-def test_nobody_answers() -> None:
+def test_no_node_answers() -> None:
     ports = free_port(), free_port()
     addresses = parse_uris(",".join(f"amqp://127.0.0.1:{port}" for port in ports))
     with pytest.raises(

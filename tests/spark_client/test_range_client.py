@@ -59,7 +59,7 @@ def test_nodes_are_preferred_by_what_they_are_to_the_queue(cluster: Cluster) -> 
         asked.close()
 
 
-def test_the_reader_is_told_what_is_wrong(cluster: Cluster, rabbitmq: RabbitMQ) -> None:
+def test_the_reader_gets_the_reason_of_an_error(cluster: Cluster, rabbitmq: RabbitMQ) -> None:
     with RangeClient(Nodes(parse_uris(cluster.uri()))) as range_client:
         with pytest.raises(RequestRefused, match="no queue 'missing' in vhost '/'") as caught:
             range_client.ask(range_protocol.extent("missing"))

@@ -72,7 +72,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, without_packages: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_workers_without_the_package_are_told(cluster: SparkCluster, without_packages: Path) -> None:
+def test_workers_without_the_package_get_an_error(cluster: SparkCluster, without_packages: Path) -> None:
     for python in (str(without_packages / "python3"), sys.executable):
         command = [sys.executable, "-c", SCRIPT, cluster.master]
         environment = {**os.environ, "PYSPARK_PYTHON": python}

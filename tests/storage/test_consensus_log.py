@@ -219,7 +219,7 @@ def test_a_file_that_is_something_else_is_refused() -> None:
         opened(on)
 
 
-def test_a_file_that_may_be_an_older_copy_counts_lives_from_a_number_above_all_before() -> None:
+def test_a_file_that_may_be_an_older_copy_counts_incarnations_above_all_earlier_ones() -> None:
     on = disk()
     opened(on).save(Ready(hard_state=HardState(1, "B", 5, 0), must_sync=True))
     for given, found in ((0, 5), (4, 5), (9, 9)):
@@ -229,7 +229,7 @@ def test_a_file_that_may_be_an_older_copy_counts_lives_from_a_number_above_all_b
 
 
 @pytest.mark.parametrize("fault", ["write_error", "sync_error"])
-def test_after_a_failure_every_call_fails_and_the_node_hears_of_it(fault: str) -> None:
+def test_after_a_failure_every_call_fails_and_the_node_is_notified(fault: str) -> None:
     on = disk()
     failures: list[JournalFailed] = []
     log = ConsensusLog(on, DIRECTORY, failures.append)

@@ -187,7 +187,7 @@ def test_an_erased_queue_is_gone_and_its_id_can_start_again() -> None:
     assert set(opened(on).queues) == {1}
 
 
-def test_a_number_stored_again_after_its_acknowledgement_lives() -> None:
+def test_a_number_stored_again_after_its_acknowledgement_is_kept() -> None:
     on = disk()
     made = opened(on)
     store = made.queue(1)

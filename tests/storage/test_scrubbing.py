@@ -106,7 +106,7 @@ def test_a_rewritten_message_is_whole_and_its_segment_goes() -> None:
     assert list(again.queue(1).recovered()) == [n for n in range(1, 61) if n not in (3, 4, 50)]
 
 
-def test_a_message_that_nobody_repairs_keeps_its_position_and_is_never_served() -> None:
+def test_a_message_that_no_node_can_repair_keeps_its_position_and_is_never_served() -> None:
     on, made = filled()
     path, at = path_of(made, 1, 20)
     on.garble(path, at + 30, 3)

@@ -105,7 +105,7 @@ def test_sparse_segments_are_compacted_in_bounded_steps_and_read_the_same() -> N
     assert list(opened(on, segment_bytes=1500).queue(1).recovered()) == durable
 
 
-def test_a_segment_of_several_queues_is_compacted_for_those_who_still_want_something() -> None:
+def test_a_segment_of_several_queues_is_compacted_for_queues_with_messages_left() -> None:
     on = disk()
     made = opened(on, segment_bytes=1500)
     queues = [made.queue(number) for number in (1, 2, 3)]

@@ -55,9 +55,7 @@ def test_what_was_agreed_on_is_shown_as_rabbitmq_shows_it(
     assert since < until and len(since) == len("2026-11-16T06:44:10Z")
 
 
-def test_a_client_without_a_certificate_names_nobody(
-    node: tuple[MirrorMQ, int], authority: Authority
-) -> None:
+def test_a_client_without_a_certificate_has_no_user(node: tuple[MirrorMQ, int], authority: Authority) -> None:
     broker, port = node
     options = pika.SSLOptions(client_context(authority), "localhost")
     with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port, ssl_options=options)):

@@ -194,7 +194,7 @@ def test_a_plain_client_on_the_tls_port_is_dropped(asking: tuple[MirrorMQ, int])
     client.close()
 
 
-def test_a_tls_client_on_the_plain_port_is_told_the_protocol(
+def test_a_tls_client_on_the_plain_port_gets_the_protocol_header(
     asking: tuple[MirrorMQ, int], authority: Authority
 ) -> None:
     with pytest.raises((ssl.SSLError, ConnectionError)):

@@ -122,7 +122,7 @@ def test_the_ring_closes_over_a_dead_member(easel: Easel) -> None:
     expect(easel.place.locator(".ring-epoch")).to_have_text("8")
 
 
-def test_a_queue_that_is_down_says_whom_it_waits_for(easel: Easel) -> None:
+def test_a_queue_that_is_down_names_the_node_it_waits_for(easel: Easel) -> None:
     news = {**WHOLE, "members": [A], "in_sync": [A], "waits_for": [C]}
     ring = easel.ring({"node": A, "state": "down", "mirrormq": news}, RUNNING)
     assert ring["up"] is False and easel.states() == {"mirror1": "down"}

@@ -83,7 +83,7 @@ def failover(scene: Scene) -> tuple[int, int, dict[str, Any]]:
     return dead, asked, event
 
 
-def test_a_promotion_tells_who_died_how_long_it_took_and_what_comes_again(
+def test_a_promotion_reports_the_dead_node_the_duration_and_the_redeliveries(
     scene: Scene, failover: tuple[int, int, dict[str, Any]]
 ) -> None:
     dead, asked, event = failover
@@ -147,7 +147,9 @@ def test_the_page_draws_it(scene: Scene, failover: tuple[int, int, dict[str, Any
         expect(page.locator("[aria-labelledby=lanes] .lanes-mark.promoted")).to_have_count(1)
 
 
-def test_the_story_outlives_those_who_saw_it(scene: Scene, failover: tuple[int, int, dict[str, Any]]) -> None:
+def test_the_timeline_outlives_the_nodes_that_saw_it(
+    scene: Scene, failover: tuple[int, int, dict[str, Any]]
+) -> None:
     """Check that the timeline survives: the new master, which alone counted redeliveries, fails too; then
     all nodes restart."""
     dead, _, event = failover

@@ -85,7 +85,7 @@ def test_a_page_of_another_site_cannot_act(client: Client, site: str) -> None:
     assert client.delete("queues/%2F/planted").status == 204
 
 
-def test_nothing_comes_from_elsewhere() -> None:
+def test_every_resource_comes_from_the_node() -> None:
     elsewhere = re.compile(r"(?:https?:)?//[\w-]+\.[\w.-]+")
     for name in OURS:
         found = [each for each in elsewhere.findall((WEB / name).read_text()) if "www.w3.org" not in each]

@@ -41,7 +41,7 @@ def test_a_login_survives_a_reload_and_ends_with_log_out(open_page: Opener) -> N
     expect(watched.page.locator("[name=password]")).to_be_visible()
 
 
-def test_whoever_loses_their_login_is_told(open_page: Opener, client: Client) -> None:
+def test_a_user_whose_login_ends_gets_a_notice(open_page: Opener, client: Client) -> None:
     client.put("users/fired", {"password": "f", "tags": "monitoring"})
     watched = open_page()
     watched.log_in("fired", "f")

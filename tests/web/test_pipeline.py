@@ -145,7 +145,9 @@ def test_what_a_job_says_is_text(open_page: Opener, range_client: Asker, client:
     range_client.channel.queue_delete(RUDE)
 
 
-def test_who_may_not_release_is_told_so(open_page: Opener, range_client: Asker, client: Client) -> None:
+def test_a_user_who_may_not_release_gets_an_error(
+    open_page: Opener, range_client: Asker, client: Client
+) -> None:
     range_client.channel.queue_declare("guarded", durable=True)
     range_client.publish("guarded", b"x")
     range_client.take("guarded", "mine", 1, 1)

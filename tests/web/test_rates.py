@@ -42,7 +42,7 @@ def await_rate(
         page.wait_for_timeout(20)
 
 
-def test_connections_tell_how_many_bytes_come_and_go(
+def test_connections_count_received_and_sent_bytes(
     page: Page, channel: pika.adapters.blocking_connection.BlockingChannel
 ) -> None:
     page.evaluate("location.hash = '#/connections'")
@@ -55,7 +55,7 @@ def test_connections_tell_how_many_bytes_come_and_go(
     expect(facts).to_contain_text("in total")
 
 
-def test_channels_tell_what_is_published_confirmed_and_delivered(
+def test_channels_count_published_confirmed_and_delivered_messages(
     page: Page, channel: pika.adapters.blocking_connection.BlockingChannel
 ) -> None:
     page.evaluate("location.hash = '#/channels'")

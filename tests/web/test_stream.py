@@ -85,7 +85,7 @@ def test_history_comes_first_then_a_frame_a_second(node: MirrorMQ) -> None:
         assert 500 < (times[-1] - times[0]) / 3 < 5000, "the machine may be busy"
 
 
-def test_a_frame_tells_totals_nodes_and_queues_that_changed(
+def test_a_frame_contains_totals_nodes_and_changed_queues(
     node: MirrorMQ, channel: pika.adapters.blocking_connection.BlockingChannel
 ) -> None:
     channel.queue_declare("quiet")
@@ -133,7 +133,7 @@ def test_jobs_and_leases_are_counted_by_themselves(node: MirrorMQ) -> None:
     range_client.close()
 
 
-def test_a_user_is_told_of_their_own_vhosts_only(
+def test_a_user_sees_only_vhosts_with_permissions(
     node: MirrorMQ, client: Client, channel: pika.adapters.blocking_connection.BlockingChannel
 ) -> None:
     client.put("users/wanda", {"password": "w", "tags": "management"})
@@ -167,7 +167,7 @@ def test_a_stream_ends_with_its_user(node: MirrorMQ, client: Client) -> None:
     client.delete("users/brief")
 
 
-def test_who_has_no_tag_is_refused(node: MirrorMQ, client: Client) -> None:
+def test_a_user_without_a_tag_is_refused(node: MirrorMQ, client: Client) -> None:
     client.put("users/plain", {"password": "p", "tags": ""})
     stream = Stream(node.management_port, "plain", "p")
     assert stream.answer.status == 401
@@ -175,7 +175,7 @@ def test_who_has_no_tag_is_refused(node: MirrorMQ, client: Client) -> None:
     client.delete("users/plain")
 
 
-def test_one_viewer_too_many_is_told_so() -> None:
+def test_a_viewer_beyond_the_limit_gets_an_error() -> None:
     with managed() as node:
         streams = [Stream(node.management_port) for _ in range(VIEWERS_MAX)]
         for stream in streams:
@@ -191,7 +191,7 @@ def test_one_viewer_too_many_is_told_so() -> None:
         again.close()
 
 
-def test_a_node_stops_while_somebody_watches() -> None:
+def test_a_node_stops_while_a_client_watches() -> None:
     with managed() as node, watching(node) as stream:
         next(stream.frames())
         assert node._process is not None

@@ -36,7 +36,7 @@ def test_an_unreadable_frame_is_shown_as_erlang_shows_it(payload: bytes, shown: 
     assert unreadable_frame(9, payload).text == f"FRAME_ERROR - type 9, {shown}: unknown_frame"
 
 
-def test_the_reason_is_told() -> None:
+def test_the_reason_is_reported() -> None:
     error = unreadable_frame(1, b"hello", "{invalid_frame_end_marker,1}")
     assert error.text == 'FRAME_ERROR - type 1, all octets = <<"hello">>: {invalid_frame_end_marker,1}'
 

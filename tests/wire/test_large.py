@@ -167,7 +167,7 @@ def test_when_something_else_comes_reads_are_not_measured_by_messages_any_more()
         assert reading.large_bytes == length
 
 
-def test_a_wrong_octet_at_the_end_of_one_that_came_in_pieces_is_told() -> None:
+def test_a_wrong_frame_end_of_a_frame_that_came_in_pieces_is_reported() -> None:
     reading = scanner(Recorder())
     wrong = publish_bytes("k", b"x" * LARGE_BYTES)[:-1] + b"\x00"
     reading.feed(wrong[:1000])

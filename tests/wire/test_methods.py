@@ -112,7 +112,7 @@ def test_an_unknown_method_is_not_implemented(payload: bytes) -> None:
     assert (error.value.class_id, error.value.method_id) == (payload[1], payload[3])
 
 
-def test_a_wrong_length_is_told_in_rabbitmqs_words() -> None:
+def test_a_wrong_length_is_answered_with_rabbitmqs_text() -> None:
     payload = methods.encode_queue_declare("q1", exclusive=True)
     with pytest.raises(FrameError) as error:
         decode_method(payload[:-1])
