@@ -194,5 +194,5 @@ def test_under_load_no_survivor_gets_a_message_twice(attempt: int) -> None:
         for consumer in consumers:
             consumer.finish()
         seen = [body for consumer in consumers for body in consumer.seen]
-        # Marks of redelivery are not judged: decision 0066 has the open observation.
+        # A mark is no second delivery: messages on their way to a survivor may have one (decision 0066).
         assert sorted(seen) == sorted(sent)
