@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from mirrormq.ranges import range_limits
 from mirrormq.sequences.spans import Span, count_of, digest, pack
 from tests.brokers.mirrormq import MirrorMQ
 from tests.ranges.range_requests import Asker, Refused, bodies
@@ -164,6 +165,30 @@ def test_an_idle_lease_is_given_up_and_a_used_one_is_not(
     assert [lease.name for lease in range_client.leases(name)] == ["used"]
     assert range_client.drain(name) == [(body, True) for body in bodies(2)]
     range_client.channel.queue_delete(name)
+
+
+def test_an_empty_lease_ends_when_its_owner_is_silent(range_client: Asker, queue: str) -> None:
+    """A lease without an owner stays, as does one that holds messages or whose owner renews it."""
+    range_client.publish(queue, *bodies(8))
+    for name in ("ended", "renewed", "holding", "unowned"):
+        owner = {} if name == "unowned" else {"owner": f"owner of {name}"}
+        assert range_client.ask("take", queue=queue, lease=name, number=1, messages=2, **owner)
+        if name != "holding":
+            assert range_client.settle(queue, name, number=1) == 2
+    assert len(range_client.leases(queue)) == 4
+    began_s = time.monotonic()
+    while len(range_client.leases(queue)) == 4:
+        assert time.monotonic() < began_s + DEADLINE_S
+        range_client.ask("renew", queue=queue, lease="renewed", owner="owner of renewed")
+        range_client.connection.sleep(0.5)
+    assert time.monotonic() - began_s > range_limits.LEASE_OWNER_MS / 1000 - 1
+    assert {lease.name for lease in range_client.leases(queue)} == {"renewed", "holding", "unowned"}
+    assert range_client.settle(queue, "ended", number=1) == 0, "a repeated settlement is no loss"
+    range_client.publish(queue, *bodies(2))
+    taken = range_client.ask("take", queue=queue, lease="ended", number=2, messages=2, owner="owner of ended")
+    assert taken.headers["count"] == 2, "its client goes on with the next number"
+    assert range_client.ask("release", queue=queue, lease="holding", empty=True).headers["count"] == 0
+    assert "holding" in {lease.name for lease in range_client.leases(queue)}
 
 
 def test_leases_are_listed(range_client: Asker, queue: str) -> None:

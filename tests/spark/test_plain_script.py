@@ -11,6 +11,9 @@ from pathlib import Path
 import pika
 import pytest
 
+from tests.ranges.range_requests import Asker
+from tests.waiting import until
+
 QUEUE = "plain.script"
 
 MANUAL = Path(__file__).parents[2] / "docs" / "spark.md"
@@ -64,6 +67,9 @@ def test_the_first_snippets_of_the_manual_work_in_a_plain_script(messages: str, 
     assert messages in here and QUEUE in here
     lines = [here, consuming, 'print("rows", spark.read.parquet("var/orders").count())']
     assert run("\n".join(lines), tmp_path) == ["rows 7"]
+    asker = Asker(messages)
+    until(lambda: not asker.leases(QUEUE), "the lease ends 10 s after its last request")
+    asker.close()
 
 
 @pytest.mark.timeout(240)

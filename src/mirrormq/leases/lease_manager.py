@@ -60,6 +60,8 @@ class LeaseManager:
         """Takes that still collect messages."""
         self._used_ms: dict[records.LeaseKey, int] = {}
         """Time of the last use of each lease of this node's queues."""
+        self._empty: set[records.LeaseKey] = set()
+        """Leases with a scheduled check whether they are empty and their owner is silent."""
         self._owners = LeaseOwners(broker.clock)
         self._writes = LeaseWrites(broker)
         self.awake = False
@@ -346,6 +348,8 @@ class LeaseManager:
         if isinstance(change, Deleted) or after.ended:
             self._used_ms.pop(after.key, None)
             self._owners.forget(after.key)
+        elif not after.takes:
+            self._watch_empty(after.key)
         if queue is None:
             return
         before = after if isinstance(change, Deleted) else change.before
@@ -383,6 +387,8 @@ class LeaseManager:
         self._used_ms[lease.key] = self._broker.clock.now_ms
         if is_new:
             self._watch(lease.key, lease.idle_ms)
+        if not lease.takes:
+            self._watch_empty(lease.key)
 
     def _watch(self, key: records.LeaseKey, idle_ms: int) -> None:
         self._broker.clock.at(self._used_ms[key] + idle_ms, lambda: self._release_if_idle(key))
@@ -400,6 +406,27 @@ class LeaseManager:
             self.release(lease, queue, lease.user, _ignore, _ignore, since=lease.number)
         if key in self._used_ms:
             self._watch(key, max(lease.idle_ms, RECHECK_MS))
+
+    def _watch_empty(self, key: records.LeaseKey) -> None:
+        """End an empty lease when its owner is silent: a query that finished or died leaves none behind."""
+        if key in self._used_ms and key not in self._empty and self._owners.has_owner(key):
+            self._empty.add(key)
+            self._end_if_empty(key)
+
+    def _end_if_empty(self, key: records.LeaseKey) -> None:
+        lease = self._broker.metadata.state.leases.get(key)
+        queue = None if lease is None else self._queue(lease)
+        used_ms = self._used_ms.get(key)
+        if lease is None or lease.ended or lease.takes or queue is None or used_ms is None:
+            self._empty.discard(key)
+            return
+        clock = self._broker.clock
+        if clock.now_ms - used_ms >= range_limits.LEASE_OWNER_MS and key not in self._taking:
+            self._empty.discard(key)
+            self.release(lease, queue, lease.user, _ignore, _ignore, since=lease.number)
+            return
+        due_ms = max(used_ms + range_limits.LEASE_OWNER_MS, clock.now_ms + RECHECK_MS)
+        clock.at(due_ms, lambda: self._end_if_empty(key))
 
 
 def _ignore(*ignored: object) -> None:

@@ -38,6 +38,10 @@ class LeaseOwners:
         if values.text("ask") == range_protocol.TAKE or used_ms is not None:
             self._owners[key] = owner
 
+    def has_owner(self, key: records.LeaseKey) -> bool:
+        """Return whether the lease's last client named itself."""
+        return key in self._owners
+
     def forget(self, key: records.LeaseKey) -> None:
         """Forget the owner of a lease that has ended, or whose first take found nothing."""
         self._owners.pop(key, None)

@@ -254,12 +254,9 @@ def settle(
     return table_of(request)
 
 
-def release(queue: str, lease: str, *, empty: bool = False) -> Table:
-    """Build a request that returns all leased messages. With `empty` the lease ends only if it holds none."""
-    request: dict[str, object] = {"ask": RELEASE, "queue": queue, "lease": lease}
-    if empty:
-        request["empty"] = True
-    return table_of(request)
+def release(queue: str, lease: str) -> Table:
+    """Build a request that returns all leased messages."""
+    return table_of({"ask": RELEASE, "queue": queue, "lease": lease})
 
 
 def leases(queue: str | None = None) -> Table:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from mirrormq.ranges.range_limits import PRODUCERS_PER_VHOST_MAX
 from mirrormq.spark.data_source_options import SinkOptions
+from mirrormq.spark.driver_log import warn
 from mirrormq.spark.option_reader import OptionError
 from mirrormq.spark.sink.row_encoder import check_columns, check_properties
 from mirrormq.spark.sink.row_publishing import SinkTask, publish
@@ -69,11 +69,6 @@ def warn_of_changes(write: str, published: Sequence[WriterCommitMessage | None])
             f"{write} has {len(published)} partitions, and a queue remembers {PARTITIONS_MAX}: if it is"
             " repeated messages are published twice; coalesce it to fewer partitions"
         )
-
-
-def warn(text: str) -> None:
-    """Print a line for the driver's log: Python of a data source has no logger of Spark."""
-    print(f"WARN mirrormq: {text}", file=sys.stderr, flush=True)
 
 
 class BatchWriter(DataSourceArrowWriter):

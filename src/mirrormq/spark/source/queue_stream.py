@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,6 +17,7 @@ from pyspark.sql.streaming.datasource import (
 
 from mirrormq.ranges.range_protocol import QueueExtent
 from mirrormq.spark.data_source_options import SourceOptions
+from mirrormq.spark.driver_log import warn
 from mirrormq.spark.option_reader import OptionError
 from mirrormq.spark.source.plan import PartitionPart, RangePartition, partitions, shares
 from mirrormq.spark.source.queue_extents import QueueExtents
@@ -92,7 +92,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Report that messages are lost or may repeat: fail, or print a warning and continue."""
         if self.options.fail_on_data_loss:
             raise DataLoss(f"{what}: set failOnDataLoss to false to go on with what there is")
-        print(f"WARN mirrormq: {what}", file=sys.stderr, flush=True)
+        warn(what)
 
     def present(self, known: Collection[str] = ()) -> dict[str, QueueExtent]:
         """Return the existing queues to read. A named queue that is missing is an error, or waited for.

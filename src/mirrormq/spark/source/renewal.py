@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 
 from mirrormq.ranges import range_protocol
-from mirrormq.ranges.error_reasons import NO_LEASE, NO_QUEUE
 from mirrormq.ranges.range_limits import IDLE_MS_DEFAULT, LEASE_OWNER_MS
-from mirrormq.spark.client.client_errors import BrokerError, RequestRefused
+from mirrormq.spark.client.client_errors import BrokerError
 from mirrormq.spark.client.node_selection import Nodes
 from mirrormq.spark.client.range_client import RangeClient
 from mirrormq.spark.data_source_options import SourceOptions
-from mirrormq.wire.fields import Table
 
 INTERVAL_MIN_S = 0.2
 """Shortest interval, for leases whose idle limit is shorter than any batch."""
@@ -39,22 +38,10 @@ class Renewal:
             self._thread.start()
 
     def stop(self) -> None:
-        """Stop renewing. Release empty leases: a finished query leaves none behind."""
+        """Stop renewing. The broker ends the lease after `LEASE_OWNER_MS` if it is empty."""
         self._over.set()
-        if self._thread is None:
-            return
-        self._thread.join(self._nodes.timeouts.request_s)
-        try:
-            with RangeClient(self._nodes) as range_client:
-                self._ask_all(
-                    range_client,
-                    [
-                        range_protocol.meant(range_protocol.release(queue, lease, empty=True), queue_id)
-                        for queue, (lease, queue_id, _) in self._leases.items()
-                    ],
-                )
-        except BrokerError:
-            pass  # the idle limit ends it
+        if self._thread is not None:
+            self._thread.join(self._nodes.timeouts.request_s)
 
     def _run(self) -> None:
         with RangeClient(self._nodes) as range_client:
@@ -65,13 +52,6 @@ class Renewal:
                     range_protocol.meant(range_protocol.renew(queue, lease), queue_id, owner)
                     for queue, (lease, queue_id, owner) in leases.items()
                 ]
-                try:
-                    self._ask_all(range_client, requests)
-                except BrokerError:
-                    pass  # no node replies: the query itself reports it
-
-    def _ask_all(self, range_client: RangeClient, requests: list[Table]) -> None:
-        for answer in range_client.ask_all(requests):
-            # The settlement of its batch reports a lease that has ended.
-            if isinstance(answer, RequestRefused) and answer.reason not in (NO_LEASE, NO_QUEUE):
-                raise answer
+                with suppress(BrokerError):
+                    # Refusals and errors are left to the query: it learns them when it settles its batch.
+                    range_client.ask_all(requests)

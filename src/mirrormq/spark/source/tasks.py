@@ -14,6 +14,7 @@ from mirrormq.spark.client.node_address import preferring
 from mirrormq.spark.client.range_client import RangeClient
 from mirrormq.spark.client.range_reader import QueueRange, read_all
 from mirrormq.spark.data_source_options import SourceOptions
+from mirrormq.spark.driver_log import warn
 from mirrormq.spark.source.arrow import ArrowColumns
 from mirrormq.spark.source.plan import PartitionPart, RangePartition
 from mirrormq.spark.source.row_schema import columns
@@ -65,8 +66,15 @@ def _read_parts(
             yield maker.record_batch(each.queue, found)
     for part, each in zip(parts, ranges, strict=True):
         missing = part.messages - counts[id(each)]
-        if part.complete and missing and options.fail_on_data_loss:
-            raise DataLoss(
-                f"{missing} leased messages of queue '{part.queue}' are gone, its lease was released or has"
-                " expired or the queue was deleted: set failOnDataLoss to false to go on with what there is"
-            )
+        if part.complete and missing:
+            _lost(options, f"{missing} leased messages of queue '{part.queue}' are gone: {_CAUSES}")
+
+
+_CAUSES = "its lease was released or has expired, the queue was deleted, or no disk has a good copy of them"
+
+
+def _lost(options: SourceOptions, what: str) -> None:
+    """Report missing messages: fail, or print a warning and continue."""
+    if options.fail_on_data_loss:
+        raise DataLoss(f"{what}; set failOnDataLoss to false to go on with what there is")
+    warn(what)
