@@ -24,7 +24,7 @@ class Storm:
         self.done: set[str] = set()
         self.orders: dict[str, list[int]] = {}
 
-    def blow(self) -> None:
+    def run_steps(self) -> None:
         for _ in range(STRIKES):
             names = list(self.world.nodes)
             name = names[self.chance(len(names))]
@@ -57,7 +57,7 @@ class Storm:
             queue = f"{name} {self.written}"
             self.world[name].metadata.write(declare(queue), partial(self.done.add, queue))
 
-    def calm(self) -> None:
+    def heal_and_settle(self) -> None:
         for name, node in self.world.nodes.items():
             if node.member is None:
                 self.world.restart(name)
@@ -84,8 +84,8 @@ def test_settled_messages_stay_settled_under_random_faults(
 ) -> None:
     monkeypatch.setattr(member_module, "LOG_BYTES_MAX", 400 * (1 + seed % 5))
     storm = Storm(seed)
-    storm.blow()
-    storm.calm()
+    storm.run_steps()
+    storm.heal_and_settle()
     check(storm.world, storm)
     assert storm.done
     storm.world.write("a", c.DeleteQueue("/", min(storm.done)))

@@ -23,7 +23,7 @@ class Storm:
         self.world.weather = Weather(chance(20), chance(20), chance(4), chance(30))
         self.world.crash_chance = chance(8)
 
-    def blow(self) -> None:
+    def run_steps(self) -> None:
         """Inject faults, proposals, compactions and membership changes."""
         for _ in range(STORM_ROUNDS):
             name = self.world.names[self.chance(len(self.world.names))]
@@ -70,7 +70,7 @@ class Storm:
             return
         self.world.pump(self.world.nodes[name])
 
-    def calm(self) -> None:
+    def heal_and_settle(self) -> None:
         """Stop all faults and reset forked nodes; all nodes must converge."""
         world = self.world
         world.weather, world.crash_chance = Weather(), 0
@@ -125,6 +125,6 @@ class Storm:
 def storm(seed: int, rule: type[Majority | Reachable], node_type: type[Consensus] = Consensus) -> World:
     """Run one seed. Raises if a checker objects."""
     run = Storm(seed, rule, node_type)
-    run.blow()
-    run.calm()
+    run.run_steps()
+    run.heal_and_settle()
     return run.world

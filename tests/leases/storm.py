@@ -21,12 +21,12 @@ from mirrormq.sequences.spans import Span, count_of, unpack
 from mirrormq.wire import methods
 from mirrormq.wire.fields import Table, decode_table, encode_table
 from tests.mirrored.cluster import MirroredClient
-from tests.mirrored.storm import Person, Storm
+from tests.mirrored.storm import LoadClient, Storm
 
 STEPS = 700
 
 
-class Publisher(Person):
+class Publisher(LoadClient):
     """Client that only publishes."""
 
     def __init__(self, storm: Storm, name: str) -> None:

@@ -1,15 +1,15 @@
-"""Load and misfortune on a cluster of whole brokers, drawn from one seed, and what must hold at the end.
+"""Load and faults on a cluster of whole brokers, drawn from one seed, and what must hold at the end.
 
 Nothing runs by itself: each step lets one thing happen, a turn of one node, a message on one link, a view
-heard by one node, a client's publish, and now and then a death, a cut, a change of policy or of master.
+received by one node, a client's publish, and now and then a kill, a cut, a change of policy or of master.
 
 What is checked, over all that clients have seen:
 
-    lost          confirmed, persistent, not acknowledged, and never to be had again
-    unexpected    delivered, and nobody published it
-    unmarked      delivered twice by one master, the second time as if it were the first (a master that is
-                  one no longer and has not heard of it cannot know; failovers have tests of their own)
-    double        in the queue twice when all is quiet, although somebody who knew better was always there
+    lost          confirmed, persistent, not acknowledged, and no longer delivered
+    unexpected    delivered, never published
+    unmarked      delivered twice by one master, the second time without a mark (a master that is
+                  deposed and does not know it yet cannot mark it; failovers have tests of their own)
+    double        in the queue twice at the end, although a node that knew both copies was always up
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NO_HOLES = {"ha-promote-on-failure": "when-synced"}
 """Else a mirror that lacks messages may become master, and lose them."""
 
 
-class Person(MirroredClient):
+class LoadClient(MirroredClient):
     """A client that remembers what it published and was given."""
 
     def __init__(self, storm: Storm, name: str) -> None:
@@ -63,7 +63,7 @@ class Person(MirroredClient):
         served = self.node.broker.remote.served_epoch(self.storm.cluster.record("q").queue_id)
         self.epochs.extend([queue.place.epoch if isinstance(queue, RemoteQueue) else served] * count)
 
-    def look(self) -> None:
+    def read_events(self) -> None:
         """Read what is there."""
         self.collect()
         found, self._unread = self._unread, []
@@ -79,7 +79,7 @@ class Person(MirroredClient):
             elif self.storm.choice.random() < 0.5:
                 self.send(methods.encode_basic_nack(tag, False, True))
 
-    def say(self) -> None:
+    def act(self) -> None:
         """Publish a few messages."""
         storm = self.storm
         persistent = storm.choice.random() < 0.7
@@ -104,11 +104,11 @@ class Storm:
         self.confirmed: set[bytes] = set()
         self.acknowledged: set[bytes] = set()
         self.seen: set[tuple[bytes, int]] = set()
-        self.load_clients: list[Person] = []
+        self.load_clients: list[LoadClient] = []
         self.cluster.mirror_all(**NO_HOLES)
         self.cluster.connect("a").declare("q")
         for name in NAMES:
-            Person(self, name)
+            LoadClient(self, name)
 
     def delivered(self, body: bytes, redelivered: bool, epoch: int) -> None:
         assert body in self.persistent | self.transient, f"unexpected: {body!r}"
@@ -126,7 +126,7 @@ class Storm:
         (action,) = self.choice.choices([one for _, one in actions], [weight for weight, _ in actions])
         action()
 
-    def present(self) -> list[Person]:
+    def present(self) -> list[LoadClient]:
         return [
             client
             for client in self.load_clients
@@ -135,11 +135,11 @@ class Storm:
 
     def publish(self) -> None:
         if load_clients := self.present():
-            self.choice.choice(load_clients).say()
+            self.choice.choice(load_clients).act()
 
     def read(self) -> None:
         if load_clients := self.present():
-            self.choice.choice(load_clients).look()
+            self.choice.choice(load_clients).read_events()
 
     def turn(self) -> None:
         if living := self.cluster.living():
@@ -181,7 +181,7 @@ class Storm:
         for member in self.cluster.members.values():
             if not member.alive:
                 self.cluster.start(member.name)
-                Person(self, member.name)
+                LoadClient(self, member.name)
                 return
             if self.is_over(member):
                 self.cluster.kill(member.name, "kill")
@@ -234,14 +234,14 @@ class Storm:
             cluster.mirror_all(**NO_HOLES)
         for _ in range(6):
             for load_client in self.present():
-                load_client.look()
+                load_client.read_events()
             cluster.advance(TICK_MS)
         for load_client in self.present():
-            load_client.look()
+            load_client.read_events()
             load_client.send(methods.encode_basic_cancel("c", True), methods.encode_basic_recover(True))
         cluster.settle()
         for load_client in self.present():
-            load_client.look()
+            load_client.read_events()
         cluster.settle()
 
     def memory_was_lost(self) -> bool:

@@ -176,12 +176,12 @@ def test_a_receiver_reports_after_many_parcels() -> None:
     a, b = End("a"), End("b")
     linked(a, b)
     stream = a.streams.to("b", 1)
-    for number in range(remote_limits.PARCELS_UNTOLD_MAX + 1):
+    for number in range(remote_limits.PARCELS_UNREPORTED_MAX + 1):
         stream.put(item(number))
         stream.flush()
     for message in a.out:
         b.receive("a", message)
-    assert b.out == [StreamFrame(0, remote_limits.PARCELS_UNTOLD_MAX + 1, [])]
+    assert b.out == [StreamFrame(0, remote_limits.PARCELS_UNREPORTED_MAX + 1, [])]
 
 
 def test_a_large_parcel_leaves_at_once() -> None:

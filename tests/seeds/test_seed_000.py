@@ -56,7 +56,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def calm() -> Iterator[Cluster]:
+def quiet_cluster() -> Iterator[Cluster]:
     """A cluster for the tests that hurt nobody."""
     with Cluster(nodes=2) as started:
         prepare(started)
@@ -83,53 +83,55 @@ def listed(cluster: Cluster, node: int = 0) -> dict[str, dict[str, object]]:
     return {row["name"]: row for row in rows}
 
 
-def test_1_the_queues_are_where_they_were_declared_and_mirrored_on_the_other_node(calm: Cluster) -> None:
-    found = listed(calm)
+def test_1_the_queues_are_where_they_were_declared_and_mirrored_on_the_other_node(
+    quiet_cluster: Cluster,
+) -> None:
+    found = listed(quiet_cluster)
     assert set(found) == set(QUEUES)
     for name, (node, _) in QUEUES.items():
-        assert calm.name(node) in str(found[name]["pid"])
+        assert quiet_cluster.name(node) in str(found[name]["pid"])
         mirrors = found[name]["slave_pids"]
         assert isinstance(mirrors, list)
         assert len(mirrors) == 1
-        assert calm.name(1 - node) in str(mirrors[0])
+        assert quiet_cluster.name(1 - node) in str(mirrors[0])
 
 
-def test_2_a_queue_declared_again_on_the_other_node_is_the_same_queue(calm: Cluster) -> None:
-    with channel(calm, 1, VHOST) as opened:
+def test_2_a_queue_declared_again_on_the_other_node_is_the_same_queue(quiet_cluster: Cluster) -> None:
+    with channel(quiet_cluster, 1, VHOST) as opened:
         opened.queue_declare("clusterRabbit1Queue1", durable=True)
         opened.queue_bind("clusterRabbit1Queue1", "cluster", "clusterRabbit2key")
-        assert calm.name(0) in str(listed(calm, 1)["clusterRabbit1Queue1"]["pid"])
-        bindings = calm.ctl("-q", "list_bindings", "-p", VHOST, "destination_name", "routing_key")
+        assert quiet_cluster.name(0) in str(listed(quiet_cluster, 1)["clusterRabbit1Queue1"]["pid"])
+        bindings = quiet_cluster.ctl("-q", "list_bindings", "-p", VHOST, "destination_name", "routing_key")
         assert "clusterRabbit1Queue1\tclusterRabbit2key" in bindings
         opened.queue_unbind("clusterRabbit1Queue1", "cluster", "clusterRabbit2key")
 
 
-def test_3_published_on_its_own_node(calm: Cluster) -> None:
-    with Consumer(calm, 0, "clusterRabbit1Queue1", VHOST) as one:
-        publish(calm, 0, "clusterRabbit1key", b"here")
+def test_3_published_on_its_own_node(quiet_cluster: Cluster) -> None:
+    with Consumer(quiet_cluster, 0, "clusterRabbit1Queue1", VHOST) as one:
+        publish(quiet_cluster, 0, "clusterRabbit1key", b"here")
         until(lambda: one.bodies == [b"here"])
 
 
-def test_4_published_on_another_node(calm: Cluster) -> None:
-    with Consumer(calm, 0, "clusterRabbit1Queue1", VHOST) as one:
-        publish(calm, 1, "clusterRabbit1key", b"there")
+def test_4_published_on_another_node(quiet_cluster: Cluster) -> None:
+    with Consumer(quiet_cluster, 0, "clusterRabbit1Queue1", VHOST) as one:
+        publish(quiet_cluster, 1, "clusterRabbit1key", b"there")
         until(lambda: one.bodies == [b"there"])
 
 
-def test_5_queues_of_several_nodes_bound_with_one_key_each_get_the_message(calm: Cluster) -> None:
+def test_5_queues_of_several_nodes_bound_with_one_key_each_get_the_message(quiet_cluster: Cluster) -> None:
     with ExitStack() as stack:
-        load_clients = consumers(calm, stack)
-        publish(calm, 0, "clusterRabbitCommonKey", b"common")
+        load_clients = consumers(quiet_cluster, stack)
+        publish(quiet_cluster, 0, "clusterRabbitCommonKey", b"common")
         until(
             lambda: load_clients["two"].bodies == [b"common"] and load_clients["five"].bodies == [b"common"]
         )
 
 
-def test_6_consumers_on_two_nodes_take_turns(calm: Cluster) -> None:
+def test_6_consumers_on_two_nodes_take_turns(quiet_cluster: Cluster) -> None:
     with ExitStack() as stack:
-        load_clients = consumers(calm, stack)
+        load_clients = consumers(quiet_cluster, stack)
         for number in range(10):
-            publish(calm, 0, "clusterRabbit2key", b"%d" % number)
+            publish(quiet_cluster, 0, "clusterRabbit2key", b"%d" % number)
         three, four = load_clients["three"], load_clients["four"]
         until(lambda: len(three.got) + len(four.got) == 10)
         assert sorted(three.bodies + four.bodies) == [b"%d" % number for number in range(10)]

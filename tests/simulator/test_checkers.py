@@ -149,7 +149,7 @@ def hand_out_what_is_held(end: Ended) -> None:
 
 
 def strand(end: Ended) -> None:
-    end.strays = ["1 messages of q are held for nobody"]
+    end.strays = ["1 messages of q have no consumer"]
 
 
 def keep_twice(end: Ended) -> None:
@@ -190,7 +190,7 @@ def hang(end: Ended) -> None:
         (
             checkers.MirrorsAreEqual,
             fall_behind,
-            "b was told 6 operations on queue q, its master a 7",
+            "b received 6 operations on queue q, its master a 7",
         ),
         (
             checkers.MirrorsAreEqual,
@@ -200,7 +200,7 @@ def hang(end: Ended) -> None:
         (
             checkers.MirrorsAreEqual,
             lose_the_master,
-            "b has a copy of queue q, and nobody is its master",
+            "b has a copy of queue q without a master",
         ),
         (checkers.MetadataIsEqual, fork, "nodes differ in their metadata: a, b"),
         (checkers.EverythingSettles, hang, "b does not serve"),
@@ -219,7 +219,7 @@ def hang(end: Ended) -> None:
             read_differently,
             "read differently: 1 (7 of q is m3, and m4 at 9 ms)",
         ),
-        (checkers.NothingIsStranded, strand, "1 messages of q are held for nobody"),
+        (checkers.NothingIsStranded, strand, "1 messages of q have no consumer"),
     ],
 )
 def test_a_checker_finds_what_it_is_for(
@@ -295,7 +295,7 @@ def test_different_operations_under_one_number_are_found() -> None:
     assert checker.observe("b", "q", 2, 7, b"y"), "another epoch"
     assert list(checker.finish(good())) == []
     checker.observe("c", "q", 1, 7, b"y")
-    assert list(checker.finish(good())) == ["a and c were told different operations 7 on queue q"]
+    assert list(checker.finish(good())) == ["a and c received different operations 7 on queue q"]
 
 
 def test_a_message_that_goes_without_an_acknowledgement_is_found() -> None:

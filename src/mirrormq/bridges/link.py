@@ -116,7 +116,7 @@ class Link:
         self._reading = True
         self._finished = False
         self._prefetch = 0
-        """Prefetch count that the source was told last."""
+        """Prefetch count last sent to the source."""
         self._limit = plan.limit
         self._state = LinkState.STARTING
         self._reason = ""

@@ -8,7 +8,7 @@ compares them with the assignments, and proposes the difference:
     its node has stopped, failed or drains → another running node, with the next epoch
     an assignment that no definition needs → dropped
 
-It has no state that is not in the metadata. Proposals of two leaders are told apart by the epoch of each link
+It has no state that is not in the metadata. Proposals of two leaders differ in the epoch of each link
 (`metadata.link_commands`).
 """
 

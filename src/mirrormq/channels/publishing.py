@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 NO_ROUTE = 312
 
-NOBODY = ("", 0)
+NO_PRODUCER = ("", 0)
 """Producer and publish id of a message without them."""
 
 _BODY_SIZE: Final = Struct(">Q").unpack_from
@@ -176,7 +176,7 @@ class Publishing:
         if producer_ids and self.confirms is not None:
             refused = self.confirms.lowest_refused(first)
             if refused is not None:
-                self.gate.close(messages[refused - first].envelope.producer_ids or NOBODY)
+                self.gate.close(messages[refused - first].envelope.producer_ids or NO_PRODUCER)
 
     def _append_to_all(
         self,

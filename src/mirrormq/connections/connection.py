@@ -67,7 +67,7 @@ class Connection(Outbox):
         self.heartbeat_s = 0
         self.client_properties: Table = {}
         self.mechanism = ""
-        self.user: records.User = handshake.NOBODY
+        self.user: records.User = handshake.NO_USER
         self.variables: dict[str, str] = {}
         """Values of the variables `{…}` in topic permissions."""
         self.vhost_name = ""

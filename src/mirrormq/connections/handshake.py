@@ -45,7 +45,7 @@ VERSIONS = {
 SILENT_CLOSE_DELAY_MS = 3000
 """Milliseconds that RabbitMQ waits before it closes the socket of a client that failed to log in."""
 
-NOBODY = records.User("")
+NO_USER = records.User("")
 
 
 def expected_so_far(received: bytes) -> bytes:
@@ -153,8 +153,8 @@ def start_ok(connection: Connection, method: methods.ConnectionStartOk) -> None:
         return
     certificate_user, offered = connection.peer.certificate_user, broker.mechanisms(connection.peer)
     if method.mechanism == sasl.EXTERNAL and sasl.EXTERNAL in offered and certificate_user is None:
-        nobody = sasl.Credentials(sasl.EXTERNAL, "", None)
-        _refuse_login(connection, nobody, "the client has no certificate that names a user")
+        anonymous = sasl.Credentials(sasl.EXTERNAL, "", None)
+        _refuse_login(connection, anonymous, "the client has no certificate that names a user")
         return
     try:
         credentials = sasl.parse(method.mechanism, method.response, certificate_user, offered)

@@ -48,7 +48,7 @@ bodies to 20 MB."""
 
 POLICY = {"content-security-policy": "script-src 'self'; object-src 'self'", "vary": "origin"}
 JSON = {**POLICY, "content-type": "application/json", "x-content-type-options": "nosniff"}
-NOBODY = User("")
+NO_USER = User("")
 API = "/api/"
 MANAGEMENT = "management"
 """Role of listeners that serve the API and the page, and metrics if these have no listener."""
@@ -136,7 +136,7 @@ class HttpApplication:
     async def _handled(
         self, request: Request, route: ApiRoute, parts: dict[str, str], method: str
     ) -> Response:
-        user = NOBODY if route.is_open else await self._user(request)
+        user = NO_USER if route.is_open else await self._user(request)
         query = query_of(request.url.query, strict=method == "GET")
         call = ApiRequest(
             self._node, self._statistics, user, method, parts, query, dict(request.headers), b""

@@ -153,7 +153,7 @@ class MirroredBacking(BackingQueue, Protocol):
     """Highest sequence that clients of each node have had (`queues.kept_deliveries`)."""
 
     @property
-    def has_untold(self) -> bool:
+    def has_unsent(self) -> bool:
         """Operations exist that have not been sent to the ring."""
 
     def delivered_to(self, holder: str, sequence: int) -> None:

@@ -45,7 +45,7 @@ class NullPublisher:
     def refused(self, number: int) -> None: ...
 
 
-NOBODY = NullPublisher()
+NO_PUBLISHER = NullPublisher()
 
 
 class ConfirmTracker:

@@ -47,7 +47,7 @@ GIVEN_BACK = ""
 
 
 NOTHING_UNSAFE: deque[tuple[int, int]] = deque(maxlen=0)
-NOBODY: AbstractSet[str] = frozenset()
+NO_NODES: AbstractSet[str] = frozenset()
 """Placeholder, while the policy is not `lost`, for the nodes whose claims are awaited."""
 
 
@@ -72,7 +72,7 @@ class KeptDeliveries:
     policy is not `lost`."""
 
     __slots__ = (
-        "_awaited", "_awaited_up_to", "_deferred", "_own", "_queue", "_safe_up_to", "_settled", "_told",
+        "_awaited", "_awaited_up_to", "_deferred", "_numbered", "_own", "_queue", "_safe_up_to", "_settled",
         "_ungate_after", "_unsafe", "gated", "handed_over", "trusted",
     )  # fmt: skip
 
@@ -88,14 +88,14 @@ class KeptDeliveries:
         self._safe_up_to = 0
         self._unsafe: deque[tuple[int, int]] = NOTHING_UNSAFE
         """Pairs of an operation and the last sequence that it brings to the ring."""
-        self._awaited: AbstractSet[str] = NOBODY
+        self._awaited: AbstractSet[str] = NO_NODES
         """Nodes that have not stated their claim."""
         self._awaited_up_to = 0
         self._deferred: list[Deferred] = []
         self._own: dict[int, Message] = {}
         """Messages that clients of this node hold from an earlier master."""
         self._settled: list[tuple[Settler, int]] = []
-        self._told: list[tuple[int, Settler, int]] = []
+        self._numbered: list[tuple[int, Settler, int]] = []
         """Settlements with the number of the operation that replicates them."""
 
     # -- gate -----------------------------------------------------------------------------------
@@ -146,8 +146,8 @@ class KeptDeliveries:
     def _open(self) -> None:
         self.gated, self._ungate_after, self._safe_up_to = False, None, 0
         self._unsafe = NOTHING_UNSAFE
-        self._confirm_settlements([*[told[1:] for told in self._told], *self._settled])
-        self._settled, self._told = [], []
+        self._confirm_settlements([*[numbered[1:] for numbered in self._numbered], *self._settled])
+        self._settled, self._numbered = [], []
 
     def published(self, sequence: int) -> None:
         """Withhold messages up to `sequence` until the ring has received them."""
@@ -157,7 +157,7 @@ class KeptDeliveries:
     def completed(self, received: int) -> bool:
         """Record that every synchronised mirror has received operations up to `received`; True if more
         messages may be delivered now."""
-        if self._settled or self._told:
+        if self._settled or self._numbered:
             self._report_settlements(received)
         before = self.up_to
         unsafe = self._unsafe
@@ -273,12 +273,12 @@ class KeptDeliveries:
     def _report_settlements(self, received: int) -> None:
         mirrored = self._queue.mirrored
         # `last_number` covers the settlements only after the backing queue has sent its collected operations.
-        if self._settled and mirrored is not None and not mirrored.has_untold:
-            self._told += [(mirrored.last_number, *settled) for settled in self._settled]
+        if self._settled and mirrored is not None and not mirrored.has_unsent:
+            self._numbered += [(mirrored.last_number, *settled) for settled in self._settled]
             self._settled = []
-        told = self._told
-        while told and told[0][0] <= received:
-            self._confirm_settlements([told.pop(0)[1:]])
+        numbered = self._numbered
+        while numbered and numbered[0][0] <= received:
+            self._confirm_settlements([numbered.pop(0)[1:]])
 
     @staticmethod
     def _confirm_settlements(settled: Sequence[tuple[Settler, int]]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from mirrormq.queues.backing import MirroredBacking
-from mirrormq.queues.confirm_tracker import NOBODY, WaitingConfirms
+from mirrormq.queues.confirm_tracker import NO_PUBLISHER, WaitingConfirms
 from mirrormq.queues.deduplication import Deduplication
 from mirrormq.queues.message import NEVER, Message
 from mirrormq.queues.publish_ids import PublishOrigin, SeenPublishIds
@@ -116,7 +116,9 @@ class PublishIntake:
             return
         kept = messages if origin.producer == self.producer else []
         persistent = messages[0].envelope.persistent
-        self.confirm_later(publisher or (NOBODY if kept else None), first, last, persistent, origin, kept)
+        self.confirm_later(
+            publisher or (NO_PUBLISHER if kept else None), first, last, persistent, origin, kept
+        )
 
     def _publish_new(
         self, messages: list[Message], publisher: Publisher | None, first: int, origin: PublishOrigin | None

@@ -27,7 +27,7 @@ STREAM_BYTES_MAX = 16 * 1024 * 1024
 PARCEL_BYTES = 512 * 1024
 """Size at which a stream frame leaves at once, so that the receiver can start to process it."""
 
-PARCELS_UNTOLD_MAX = 64
+PARCELS_UNREPORTED_MAX = 64
 """Frames received before a separate acknowledgement is sent. As a rule the end of a turn comes first."""
 
 SMALL_BYTES = 64

@@ -43,7 +43,7 @@ class Stream:
         self._items: list[Item] = []
         self._late_items: list[Item] = []
         self._waiting_bytes = 0
-        self._untold = 0
+        self._unreported = 0
 
     @property
     def writable(self) -> bool:
@@ -80,7 +80,7 @@ class Stream:
     @property
     def has_items(self) -> bool:
         """Whether items or an acknowledgement wait to be sent."""
-        return bool(self._items or self._late_items or self._untold)
+        return bool(self._items or self._late_items or self._unreported)
 
     def flush(self, *, late: bool = False) -> None:
         """Send waiting items. At the turn's end (`late`), include those that waited for the disk."""
@@ -98,14 +98,14 @@ class Stream:
             self._waiting_bytes -= size_bytes
             self._kept.append((parcel, size_bytes))
             self._kept_bytes += size_bytes
-            self._untold = 0
+            self._unreported = 0
             self._send(parcel)
-        elif late and self._untold:
+        elif late and self._unreported:
             self.notify()
 
     def notify(self) -> None:
         """Acknowledge received frames with an empty frame."""
-        self._untold = 0
+        self._unreported = 0
         self._send(StreamFrame(0, self.received, []))
 
     # -- receiving ------------------------------------------------------------------------------
@@ -118,8 +118,8 @@ class Stream:
         if parcel.number > self.received + 1:
             return None
         self.received += 1
-        self._untold += 1
-        if self._untold > remote_limits.PARCELS_UNTOLD_MAX:
+        self._unreported += 1
+        if self._unreported > remote_limits.PARCELS_UNREPORTED_MAX:
             self.notify()
         return parcel.items
 
@@ -138,7 +138,7 @@ class Stream:
         while self._kept and self._kept[0][0].number <= arrived:
             self._kept_bytes -= self._kept.popleft()[1]
         self.open = True
-        self._untold = 0
+        self._unreported = 0
         for parcel, _ in self._kept:
             self._send(StreamFrame(parcel.number, self.received, parcel.items))
         if self.writable:

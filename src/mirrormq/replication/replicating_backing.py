@@ -71,10 +71,10 @@ class ReplicatingBackingQueue:
         self._purged: list[Span] = []
         """Ranges that were purged since the last flush."""
         self.delivered_up_to = 0
-        self._delivered_told = 0
+        self._delivered_sent = 0
         self.delivered_by: dict[str, int] = {}
         """Highest sequence delivered to clients of each node, while gated (`queues.kept_deliveries`)."""
-        self._holders_untold: set[str] = set()
+        self._holders_unsent: set[str] = set()
         self.gated = False
         """Gated state as last sent to the mirrors: deliveries wait for the ring."""
         self.trusted = False
@@ -168,7 +168,7 @@ class ReplicatingBackingQueue:
         """Record that clients of a node have had messages up to `sequence`."""
         if sequence > self.delivered_by.get(holder, 0):
             self.delivered_by[holder] = sequence
-            self._holders_untold.add(holder)
+            self._holders_unsent.add(holder)
             self.mark_dirty()
 
     def tell_gated(self, on: bool) -> None:
@@ -181,9 +181,9 @@ class ReplicatingBackingQueue:
         self.mark_dirty()
 
     @property
-    def has_untold(self) -> bool:
+    def has_unsent(self) -> bool:
         """Return whether operations are pending that the mirrors have not received."""
-        return bool(self._gone or self._purged or self._holders_untold)
+        return bool(self._gone or self._purged or self._holders_unsent)
 
     def purge(self) -> int:
         """Drop every ready message."""
@@ -231,13 +231,13 @@ class ReplicatingBackingQueue:
     def flush_operations(self) -> None:
         """Send the operations that were not sent at once."""
         self._silent, self.urgent = True, False
-        if self.delivered_up_to > self._delivered_told:
-            self._delivered_told = self.delivered_up_to
+        if self.delivered_up_to > self._delivered_sent:
+            self._delivered_sent = self.delivered_up_to
             if not self.gated:
                 self.last_number = self._append(encode(DeliveredOperation(self.delivered_up_to)))
-        for holder in sorted(self._holders_untold):
+        for holder in sorted(self._holders_unsent):
             self.last_number = self._append(encode(DeliveredTo(holder, self.delivered_by[holder])))
-        self._holders_untold.clear()
+        self._holders_unsent.clear()
         if self._gone or self._purged:
             ranges = spans_of_unordered(self._gone)
             if self._purged:

@@ -406,7 +406,7 @@ class ClusterNode:
         log = self._node.log
         match event:
             case LeaderChanged(leader, term):
-                log.info(f"{leader or 'nobody'} leads the cluster", term=term)
+                log.info(f"{leader or 'no node'} leads the cluster", term=term)
             case Refused(by, reason):
                 if reason != self.refused:
                     self.refused = reason

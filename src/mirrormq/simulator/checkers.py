@@ -201,10 +201,10 @@ class MirrorsAreEqual:
         for copy in copies:
             master = masters.get(copy.queue)
             if master is None:
-                yield f"{copy.node} has a copy of queue {copy.queue}, and nobody is its master"
+                yield f"{copy.node} has a copy of queue {copy.queue} without a master"
             elif copy.received != master.received:
                 yield (
-                    f"{copy.node} was told {copy.received} operations on queue {copy.queue}, "
+                    f"{copy.node} received {copy.received} operations on queue {copy.queue}, "
                     f"its master {master.node} {master.received}"
                 )
             elif copy.bodies != master.bodies:
@@ -267,18 +267,18 @@ class RingsAgree:
     gaps, so members with the same number of equal operations have received everything."""
 
     def __init__(self) -> None:
-        self._told: dict[tuple[str, object, int], tuple[str, bytes]] = {}
+        self._operations: dict[tuple[str, object, int], tuple[str, bytes]] = {}
         self._wrong: list[str] = []
 
     def observe(self, node: str, queue: str, epoch: object, number: int, operation: bytes) -> bool:
         """Record that a member has an operation; return True if it is the first member that has it."""
         key = queue, epoch, number
-        if key not in self._told:
-            self._told[key] = node, operation
+        if key not in self._operations:
+            self._operations[key] = node, operation
             return True
-        other, known = self._told[key]
+        other, known = self._operations[key]
         if known != operation:
-            self._wrong.append(f"{other} and {node} were told different operations {number} on queue {queue}")
+            self._wrong.append(f"{other} and {node} received different operations {number} on queue {queue}")
         return False
 
     def finish(self, end: EndState) -> Iterator[str]:

@@ -44,7 +44,7 @@ TIGHT: dict[ModuleType, dict[str, object]] = {
         "DELIVERED_BYTES_MAX": 60,
         "STREAM_BYTES_MAX": 500,
         "PARCEL_BYTES": 100,
-        "PARCELS_UNTOLD_MAX": 2,
+        "PARCELS_UNREPORTED_MAX": 2,
     },
     simulated_application: {"SEGMENT_BYTES": 4096, "HOUSEKEEPING_MS": 40, "SYNC_BATCH_MESSAGES": 2},
     synchronisation: {"BATCHES_IN_FLIGHT": 1},

@@ -407,7 +407,7 @@ class World:
         )
         queues = [queue for broker in brokers for queue in broker.vhosts["/"].queues.values()]
         return [
-            f"{queue.backing.unacked_count - out[queue.name]} messages of {queue.name} are held for nobody"
+            f"{queue.backing.unacked_count - out[queue.name]} messages of {queue.name} have no consumer"
             for queue in queues
             if isinstance(queue, Queue) and queue.backing.unacked_count > out[queue.name]
         ]

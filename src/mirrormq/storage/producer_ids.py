@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 READ_AT_ONCE = 1024
 EVERY_SEQUENCE = 1 << 63
-NOBODY = ""
+NO_PRODUCER = ""
 """Producer of a queue's first record, which only registers the queue."""
 
 
@@ -68,7 +68,7 @@ class ProducerIds:
 
     def of_queue(self, queue_id: int) -> Mapping[str, int]:
         """Return the highest publish id of each producer of a queue."""
-        return {name: number for name, number in self._known.get(queue_id, {}).items() if name != NOBODY}
+        return {name: number for name, number in self._known.get(queue_id, {}).items() if name != NO_PRODUCER}
 
     # -- updates --------------------------------------------------------------------------------
 
@@ -76,9 +76,9 @@ class ProducerIds:
         """Raise the highest publish ids of producers."""
         known = self._known.get(queue_id)
         if known is None:
-            known = self._known[queue_id] = {NOBODY: 0}
+            known = self._known[queue_id] = {NO_PRODUCER: 0}
             self._marks[queue_id] = 0
-            self._write({(queue_id, NOBODY): ProducerEntry(queue_id, NOBODY, 0, 0)})
+            self._write({(queue_id, NO_PRODUCER): ProducerEntry(queue_id, NO_PRODUCER, 0, 0)})
         for name, number in highest.items():
             if number > known.get(name, -1):
                 known[name] = number
@@ -160,9 +160,9 @@ class ProducerIds:
         self._dirty.update((keys[number], None) for number in sequences if number in keys)
         self._store.forget(unreadable)
         for queue_id, known in self._known.items() if unreadable else ():
-            if NOBODY not in known:
-                known[NOBODY] = 0
-                self._dirty[queue_id, NOBODY] = None
+            if NO_PRODUCER not in known:
+                known[NO_PRODUCER] = 0
+                self._dirty[queue_id, NO_PRODUCER] = None
         self._journal.want_sync()  # the flush of this turn; the next one writes the entries
 
     # -- recovery -------------------------------------------------------------------------------
