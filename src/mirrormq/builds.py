@@ -20,14 +20,15 @@ from types import ModuleType
 
 _MODULES_BY_PACKAGE = {
     "wire": "frames content header_walk runs large_bodies scanner properties",
-    "connections": "outbox connection direct_connection",
+    "connections": "connection direct_connection",
     "channels": "channel publishing routes confirm_ledger consumer acknowledgements unacked assembly",
     "queues": "message envelope queue publish_intake confirm_tracker consumer_turns expiry redelivery "
     "dead_lettering deduplication pages leased_pages paged_queue queue_host memory_budget queue_settings "
     "turn_work kept_deliveries",
     "storage": "journal journal_records journal_writer queue_store position_table segments disk disk_stats "
     "damage",
-    "broker": "broker copy_reports replica_manager traffic_counters per_object_counters",
+    "broker": "broker connection_base outbox copy_reports replica_manager traffic_counters "
+    "per_object_counters",
     "remote": "remote_endpoint served_queues",
     "sequences": "spans",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from mirrormq.broker import direct_reply_to
+from mirrormq.broker import direct_replies as direct_reply_to
 from mirrormq.remote import remote_limits
 from mirrormq.wire import methods
 from tests.remote.cluster import Cluster, RemoteTestClient

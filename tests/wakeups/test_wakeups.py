@@ -57,7 +57,7 @@ PLACES: dict[tuple[str, str], tuple[exchanges.Exchange, ...]] = {
     ("connections/connection.py", "hold"): (exchanges.behind_a_declaration, exchanges.late_mirrors),
     ("connections/connection.py", "when_room"): (exchanges.late_mirrors, exchanges.remote_publishes),
     ("connections/handshake.py", "hold"): (exchanges.login,),
-    ("connections/outbox.py", "SOCKET_OUTPUT_BYTES_MAX"): (exchanges.large_backlog,),
+    ("broker/outbox.py", "SOCKET_OUTPUT_BYTES_MAX"): (exchanges.large_backlog,),
     ("queues/dead_lettering.py", "DEAD_LETTERS_UNDER_WAY_MAX"): (exchanges.expiry,),
     ("queues/expiry.py", "EXPIRED_PER_LOOK"): (exchanges.expiry,),
     ("queues/queue.py", "CONGESTED_BYTES"): (exchanges.congested_queue,),

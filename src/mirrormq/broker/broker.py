@@ -17,8 +17,9 @@ from mirrormq.auth.passwords import PasswordCheck
 from mirrormq.auth.permissions import Permissions
 from mirrormq.broker.alarms import MEMORY, Alarms
 from mirrormq.broker.client_limits import ClientLimits
+from mirrormq.broker.connection_base import ConnectionBase, HeldDelivery
 from mirrormq.broker.copy_reports import CopyReports
-from mirrormq.broker.direct_reply_to import ReplyConsumer, node_of
+from mirrormq.broker.direct_replies import ReplyReceiver, node_of
 from mirrormq.broker.pids import Pids
 from mirrormq.broker.queue_placement import placed_again
 from mirrormq.broker.record_repair import RecordRepair
@@ -27,8 +28,8 @@ from mirrormq.broker.rescues import Rescues
 from mirrormq.broker.vhost import Vhost
 from mirrormq.clock import Clock
 from mirrormq.config.settings import Settings
-from mirrormq.errors import AmqpError, PreconditionFailed
-from mirrormq.events import connection_log, metadata_log_entries
+from mirrormq.errors import PreconditionFailed
+from mirrormq.events import metadata_log_entries
 from mirrormq.events.event_exchange import EventExchange
 from mirrormq.events.firehose import Firehose
 from mirrormq.events.log_buffer import LogBuffer
@@ -50,8 +51,6 @@ from mirrormq.storage.journal import Journal
 
 if TYPE_CHECKING:
     from mirrormq.auth.client_peer import Peer
-    from mirrormq.channels.unacked import Delivery
-    from mirrormq.connections.connection import Connection
 
 CONSUMER_CHECK_INTERVAL_MS = 60_000
 """Interval in which RabbitMQ checks for deliveries that were not acknowledged in time."""
@@ -107,9 +106,9 @@ class Broker:
         self.alarms, self.client_limits = Alarms(), ClientLimits(self)
         self.pids = Pids(settings.name, clock.now_ms)
         self.events, self.firehose = EventExchange(self), Firehose(self)
-        self.connections: dict[Connection, None] = {}
+        self.connections: dict[ConnectionBase, None] = {}
         """Connections that have completed the handshake, oldest first."""
-        self.reply_consumers: dict[str, ReplyConsumer] = {}
+        self.reply_consumers: dict[str, ReplyReceiver] = {}
         """Channels that wait for direct replies, by the reply name in their requests."""
         self.log_entries = LogBuffer()
         """Log entries that the runtime takes and writes."""
@@ -122,7 +121,7 @@ class Broker:
         self.copy_reports = CopyReports(self, self.incarnation)
         self.range_requests = RangeRequestHandler(self, partial(placed_again, self))
         self.repairs, self.rescues = RecordRepair(self), Rescues(self)
-        self.writing: dict[Connection, None] = {}
+        self.writing: dict[ConnectionBase, None] = {}
         """Connections with output; the runtime takes them."""
         self.turns = self.pumped = 0
         """Number of turns, and number of queues pumped in them."""
@@ -214,13 +213,12 @@ class Broker:
         """Return the SASL mechanisms that this client may use: EXTERNAL needs TLS."""
         return tuple(sorted(m for m in self.settings.auth_mechanisms if m != sasl.EXTERNAL or peer.tls))
 
-    def connected(self, connection: Connection) -> None:
+    def connected(self, connection: ConnectionBase) -> None:
         """Register a connection that is open."""
         self.connections[connection] = None
         self.events.connection_created(connection)
-        connection_log.granted(connection)
 
-    def disconnected(self, connection: Connection) -> None:
+    def disconnected(self, connection: ConnectionBase) -> None:
         """Remove a connection that is closed, and keep its traffic counters in the vhost."""
         self.connections.pop(connection, None)
         self.range_requests.disconnected(connection)
@@ -228,19 +226,14 @@ class Broker:
         if vhost is not None:
             vhost.past_traffic.add(connection.traffic)
         self.events.connection_closed(connection)
-        connection_log.closed(connection)
 
-    def delete_exclusive(self, connection: Connection) -> None:
+    def delete_exclusive(self, connection: ConnectionBase) -> None:
         """Delete the exclusive queues of a closed connection, including those whose declaration is still
         being written."""
         vhost = self.vhosts.get(connection.vhost_name)
         if vhost is not None and vhost.exclusive_to(connection):
             found = vhost
             self.metadata.written(self.metadata.last_written, lambda: found.release(connection))
-
-    def log_error(self, connection: Connection, error: AmqpError, channel: int = 0) -> None:
-        """Log a protocol error of a client."""
-        connection_log.failed(connection, error, channel)
 
     def alarms_changed(self) -> None:
         """Unblock publishers when no alarm is left. A raised alarm blocks each one at its next publish."""
@@ -255,8 +248,8 @@ class Broker:
         assert timeout is not None
         advice = "This timeout value can be configured, see consumers doc guide to learn more"
         for connection in list(self.connections):
-            for channel in list(connection.channels.values()):
-                oldest = channel.unacked.oldest_ms
+            for channel in connection.open_channels():
+                oldest = channel.oldest_delivery_ms
                 if oldest is not None and not channel.closing and self.clock.now_ms - oldest > timeout:
                     late = PreconditionFailed(
                         f"delivery acknowledgement on channel {channel.number} timed out. "
@@ -296,17 +289,15 @@ class Broker:
 
     def unacked_of(self, queue: Queue, queue_id: int) -> list[Message]:
         """Return the messages of a queue that clients of all nodes hold unacknowledged."""
-        here = [delivery[0] for delivery in self.deliveries_of(queue)]
+        here = [message for message, _ in self.deliveries_of(queue)]
         return [*self.remote.held(queue_id), *here, *queue.kept.own]
 
-    def deliveries_of(self, queue: Queue) -> list[Delivery]:
+    def deliveries_of(self, queue: Queue) -> list[HeldDelivery]:
         """Return the deliveries of a queue that clients of this node hold unacknowledged."""
-        found: list[Delivery] = []
+        found: list[HeldDelivery] = []
         for connection in self.connections:
-            for channel in connection.channels.values():
-                deliveries = [*channel.unacked.by_tag.values()]
-                deliveries += [one for _, settled in channel.publishing.settlements for one in settled]
-                found += [delivery for delivery in deliveries if delivery[1] is queue]
+            for channel in connection.open_channels():
+                found += channel.deliveries_of(queue)
         return found
 
     # -- requests of other nodes ----------------------------------------------------------------

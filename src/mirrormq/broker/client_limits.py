@@ -91,5 +91,5 @@ class ClientLimits:
         return (
             len(connections)
             if what == OF_USER
-            else sum(len(connection.channels) for connection in connections)
+            else sum(len(connection.open_channels()) for connection in connections)
         )

@@ -263,7 +263,7 @@ class QueueRoles:
         removed = replica.unsettled_removals() if replica is not None else []
         held: list[int] = []
         lost: list[int] = []
-        for message, _, consumer, _, _ in self._broker.deliveries_of(queue):
+        for message, consumer in self._broker.deliveries_of(queue):
             cancelled = consumer is not None and consumer.cancel_on_failover
             (lost if cancelled else held).append(message.sequence)
         return Claim(queue.kept.hand_over(held), tuple(removed), tuple(lost))

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from mirrormq import limits
 from mirrormq.auth import access_errors
 from mirrormq.auth.permissions import Access, TopicAccess
-from mirrormq.broker import direct_reply_to
-from mirrormq.broker.direct_reply_to import ReplyConsumer
+from mirrormq.broker.connection_base import ConnectionBase, HeldDelivery
 from mirrormq.broker.per_object_counters import PerObjectCounters
 from mirrormq.broker.traffic_counters import ChannelCounters
-from mirrormq.channels import acknowledgements, consumer_methods, declarations, transactions
+from mirrormq.channels import acknowledgements, consumer_methods, declarations, direct_reply_to, transactions
 from mirrormq.channels.assembly import ContentAssembly
 from mirrormq.channels.consumer import Consumer
+from mirrormq.channels.direct_reply_to import ReplyConsumer
 from mirrormq.channels.pending_requests import ChannelBacklog, P, PendingRequest
 from mirrormq.channels.publishing import Publishing
 from mirrormq.channels.unacked import Delivery, Unacked
@@ -42,7 +42,6 @@ from mirrormq.wire.methods import decode_method
 
 if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
-    from mirrormq.connections.connection import Connection
 
 Handler = Callable[["Channel", Any], None]
 
@@ -67,7 +66,7 @@ _BASIC_ACK = methods.BASIC_ACK
 class Channel:
     """Channel of an open connection."""
 
-    def __init__(self, connection: Connection, number: int) -> None:
+    def __init__(self, connection: ConnectionBase, number: int) -> None:
         self.connection = connection
         self.number = number
         self.broker: Broker = connection.broker
@@ -275,6 +274,23 @@ class Channel:
     def trace_deliveries(self, queue: QueueInterface, messages: Sequence[Message]) -> None:
         """Copy deliveries to the firehose."""
         self.broker.firehose.delivered(self, queue, messages)
+
+    # -- requests of connection and broker ------------------------------------------------------
+
+    @property
+    def oldest_delivery_ms(self) -> int | None:
+        """Time of the oldest unacknowledged delivery, in milliseconds; None if there is none."""
+        return self.unacked.oldest_ms
+
+    def deliveries_of(self, queue: QueueInterface) -> list[HeldDelivery]:
+        """Return the unacknowledged deliveries of a queue, settlements of an open transaction included."""
+        deliveries = [*self.unacked.by_tag.values()]
+        deliveries += [one for _, settled in self.publishing.settlements for one in settled]
+        return [(message, consumer) for message, of, consumer, _, _ in deliveries if of is queue]
+
+    def resume(self) -> None:
+        """Handle the frames that have waited for a reply."""
+        self.waiting.resume()
 
     # -- termination ----------------------------------------------------------------------------
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.broker import arguments as queue_arguments
-from mirrormq.broker import direct_reply_to
-from mirrormq.channels import acknowledgements
+from mirrormq.broker.direct_replies import QUEUE_NAME
+from mirrormq.channels import acknowledgements, direct_reply_to
 from mirrormq.channels.consumer import Consumer
 from mirrormq.errors import AmqpError, NotAllowed, NotImplementedByBroker, PreconditionFailed
 from mirrormq.queues.message import Message
@@ -33,7 +33,7 @@ def qos(channel: Channel, method: methods.BasicQos) -> None:
 
 def consume(channel: Channel, method: methods.BasicConsume) -> None:
     """Handle basic.consume."""
-    if method.queue == direct_reply_to.QUEUE_NAME:
+    if method.queue == QUEUE_NAME:
         direct_reply_to.consume(channel, method, claim_tag(channel, method.consumer_tag))
         return
     name = channel.queue_name(method.queue)

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.broker import arguments as queue_arguments
-from mirrormq.broker import declaration_checks, direct_reply_to, queue_copies
+from mirrormq.broker import declaration_checks, queue_copies
+from mirrormq.broker.direct_replies import QUEUE_NAME as REPLY_QUEUE
 from mirrormq.broker.queue_placement import placed
 from mirrormq.errors import AccessRefused, AmqpError, NotFound, PreconditionFailed, ResourceLocked
 from mirrormq.exchanges import exchange_types
@@ -119,7 +120,7 @@ def queue_declare(channel: Channel, method: methods.QueueDeclare) -> None:
     """Handle queue.declare."""
     name = strip(method.queue)
     vhost = channel.vhost
-    if name.startswith(direct_reply_to.QUEUE_NAME):
+    if name.startswith(REPLY_QUEUE):
         _declare_reply_queue(channel, name, method.nowait)
         return
     if method.passive:
@@ -168,7 +169,7 @@ def _declare_reply_queue(channel: Channel, name: str, nowait: bool) -> None:
     """Declare a direct reply-to queue: a server checks in this way whether its client still exists."""
 
     def put(answered: Callable[[bool], bool], refused: Refused) -> None:
-        if name == direct_reply_to.QUEUE_NAME:
+        if name == REPLY_QUEUE:
             answered(True)
         else:
             channel.broker.find_reply_channel(name, answered)

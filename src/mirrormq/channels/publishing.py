@@ -12,7 +12,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from mirrormq import limits
-from mirrormq.broker import direct_reply_to
+from mirrormq.channels import direct_reply_to
 from mirrormq.channels.confirm_ledger import ConfirmLedger
 from mirrormq.channels.routes import Destination, Route
 from mirrormq.channels.unacked import Delivery

@@ -16,19 +16,16 @@ from collections.abc import Callable
 from mirrormq import limits
 from mirrormq.auth.client_peer import Peer
 from mirrormq.broker.broker import Broker
-from mirrormq.broker.vhost import Vhost
+from mirrormq.broker.connection_base import ChannelInterface, ConnectionBase
 from mirrormq.channels import acknowledgements
 from mirrormq.channels.channel import Channel
 from mirrormq.connections import channel_dispatch, handshake
-from mirrormq.connections.outbox import Outbox
 from mirrormq.connections.states import ConnectionState
 from mirrormq.errors import AmqpError, ChannelError, ChannelErrorHard, ConnectionForced
 from mirrormq.events import connection_log
 from mirrormq.events.connection_log import CloseCause, CloseReason
-from mirrormq.metadata import records
 from mirrormq.queues.queue_interface import QueueInterface
 from mirrormq.wire import methods
-from mirrormq.wire.fields import Table
 from mirrormq.wire.frame_errors import cut_reply_text, unreadable_frame
 from mirrormq.wire.frames import BODY, HEADER, HEARTBEAT, METHOD
 from mirrormq.wire.scanner import Scanner
@@ -42,39 +39,21 @@ LOST_TIMEOUT_MS = 1_000
 be read then."""
 
 
-class Connection(Outbox):
+class Connection(ConnectionBase):
     """Server side of one AMQP connection."""
 
     def __init__(self, broker: Broker, peer: Peer, *, has_handshake: bool = True) -> None:
-        super().__init__(broker.clock, broker.writing)
-        self.broker = broker
-        self.peer = peer
-        self.name = str(peer)
-        self.number = 0
-        """Number in its pid and those of its channels (`broker.pids`); 0 until the first use."""
+        super().__init__(broker, peer)
+        self.effort = limits.TURN_EFFORT
         self.state = ConnectionState.HEADER
         self.channels: dict[int, Channel] = {}
-        self.effort = limits.TURN_EFFORT
-        """Work that the connection may still do in this turn."""
         self._turn = -1
         self.yields_to: QueueInterface | None = None
         """Congested queue that must be served before this connection publishes more."""
         self._credit = limits.PUBLISHER_CREDIT
         self.finished = False
         """Whether the socket closes when the output is written."""
-        self.frame_max = 0
-        self.channel_max = broker.settings.channel_max
-        self.heartbeat_s = 0
-        self.client_properties: Table = {}
-        self.mechanism = ""
-        self.user: records.User = handshake.NO_USER
-        self.variables: dict[str, str] = {}
-        """Values of the variables `{…}` in topic permissions."""
-        self.vhost_name = ""
-        self.blocked = False
-        """Whether the client has published under an alarm and waits for its end."""
         self.closed_because: CloseReason | None = None
-        self.connected_at_ms = broker.clock.now_ms
         self.last_received_ms = broker.clock.now_ms
         self._leaving = False
         """Whether the client has sent connection.close while channels waited for replies."""
@@ -92,11 +71,6 @@ class Connection(Outbox):
     def awaits_start_ok(self) -> bool:
         """Whether connection.start was sent and the client has not replied."""
         return self.state is ConnectionState.STARTING and not self.mechanism
-
-    @property
-    def vhost(self) -> Vhost:
-        """Vhost of the connection."""
-        return self.broker.vhosts[self.vhost_name]
 
     @property
     def closed(self) -> bool:
@@ -123,13 +97,9 @@ class Connection(Outbox):
         """End a `hold`; the next `resume` handles the frames that have waited."""
         self._holds -= 1
 
-    def client_can(self, capability: str) -> bool:
-        """Return whether the client has announced a capability."""
-        capabilities = self.client_properties.get("capabilities")
-        if capabilities is None or not isinstance(capabilities.value, dict):
-            return False
-        field = capabilities.value.get(capability)
-        return field is not None and field.value is True
+    def open_channels(self) -> list[ChannelInterface]:
+        """Return the channels of the connection, oldest first."""
+        return list(self.channels.values())
 
     @property
     def buffered_bytes(self) -> int:
@@ -355,7 +325,7 @@ class Connection(Outbox):
         if self.closed or self.finished:
             return
         self.closed_because = CloseReason(CloseCause.ERROR, error.text)
-        self.broker.log_error(self, error)
+        connection_log.failed(self, error, 0)
         if self.state is not ConnectionState.OPEN:
             handshake.fail(self, error)
             return
@@ -399,9 +369,9 @@ class Connection(Outbox):
         elif payload[:4] == methods.CONNECTION_CLOSE.to_bytes(4, "big"):
             self.send(0, methods.encode_connection_close_ok())
 
-    def close_channel(self, channel: Channel, error: AmqpError) -> None:
+    def close_channel(self, channel: ChannelInterface, error: AmqpError) -> None:
         """Close a channel for a soft error: requeue its deliveries and send channel.close."""
-        self.broker.log_error(self, error, channel.number)
+        connection_log.failed(self, error, channel.number)
         channel.closing = True
         channel.terminate()
         self.broker.events.channel_closed(channel)
@@ -411,15 +381,15 @@ class Connection(Outbox):
                 error.code, cut_reply_text(error.text), error.class_id or 0, error.method_id
             ),
         )
-        channel.waiting.resume()
+        channel.resume()
 
-    def end_channel(self, channel: Channel) -> None:
+    def end_channel(self, channel: ChannelInterface) -> None:
         if not channel.closing:
             channel.terminate()
             self.broker.events.channel_closed(channel)
         self.forget_channel(channel)
 
-    def forget_channel(self, channel: Channel) -> None:
+    def forget_channel(self, channel: ChannelInterface) -> None:
         """Free the number of a closed channel."""
         del self.channels[channel.number]
 
@@ -467,6 +437,7 @@ class Connection(Outbox):
             self.end_channels()
             self._output.clear()
             self.broker.disconnected(self)
+            connection_log.closed(self)
 
     def _reason_of_loss(self) -> CloseReason:
         if self.state is ConnectionState.HEADER and not self._header:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from mirrormq.auth.client_peer import Peer
 from mirrormq.broker.broker import Broker
-from mirrormq.channels.channel import Channel
+from mirrormq.broker.connection_base import ChannelInterface
 from mirrormq.connections.connection import Connection
 from mirrormq.errors import AmqpError
 from mirrormq.metadata import records
@@ -32,7 +32,7 @@ class DirectConnection(Connection):
         """Report a hard error."""
         self._on_failure(error)
 
-    def close_channel(self, channel: Channel, error: AmqpError) -> None:
+    def close_channel(self, channel: ChannelInterface, error: AmqpError) -> None:
         """Report a soft error."""
         self._on_failure(error)
 

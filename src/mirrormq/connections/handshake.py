@@ -45,8 +45,6 @@ VERSIONS = {
 SILENT_CLOSE_DELAY_MS = 3000
 """Milliseconds that RabbitMQ waits before it closes the socket of a client that failed to log in."""
 
-NO_USER = records.User("")
-
 
 def expected_so_far(received: bytes) -> bytes:
     """Return `received` if it can still become a protocol header, otherwise other bytes."""
@@ -246,6 +244,7 @@ def open_(connection: Connection, method: methods.ConnectionOpen) -> None:
     connection.state = ConnectionState.OPEN
     connection.send(0, methods.encode_connection_open_ok())
     broker.connected(connection)
+    connection_log.granted(connection)
 
 
 def close(connection: Connection, method: methods.ConnectionClose) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mirrormq.broker.operator_queues import declaration
 from mirrormq.broker.ring_status import is_mirrored, synchronising, untrusted
+from mirrormq.connections.open_connections import open_channels, open_connections
 from mirrormq.control.argument_tables import typed_arguments, typed_table
 from mirrormq.control.memory_breakdown import memory_parts
 from mirrormq.control.queue_info import queue_facts
@@ -183,7 +184,7 @@ class LiveView:
     # -- clients --------------------------------------------------------------------------------
 
     def connections(self) -> list[dict[str, Any]]:
-        return [self._connection_row(connection) for connection in self._broker.connections]
+        return [self._connection_row(connection) for connection in open_connections(self._broker)]
 
     def _connection_row(self, connection: Connection) -> dict[str, Any]:
         peer = connection.peer
@@ -214,13 +215,8 @@ class LiveView:
             "send_cnt": connection.traffic.sent_count,
         }
 
-    def _all_channels(self) -> list[Channel]:
-        return [
-            channel for connection in self._broker.connections for channel in connection.channels.values()
-        ]
-
     def channels(self) -> list[dict[str, Any]]:
-        return [self._channel_row(channel) for channel in self._all_channels()]
+        return [self._channel_row(channel) for channel in open_channels(self._broker)]
 
     def _channel_row(self, channel: Channel) -> dict[str, Any]:
         publishing = channel.publishing
@@ -292,7 +288,7 @@ class LiveView:
     ) -> int:
         fitting = [
             connection
-            for connection in self._broker.connections
+            for connection in open_connections(self._broker)
             if (not pid or self._pids.of_connection(connection) == pid)
             and (not user or connection.user.name == user)
             and (not vhost or connection.vhost_name == vhost)

@@ -39,7 +39,7 @@ def memory_parts(broker: Broker, total_bytes: int) -> dict[str, int]:
         "queue_procs": QUEUE_BYTES * sum([record.ring.master == me for record in queues]),
         "queue_slave_procs": MIRROR_BYTES * sum([me in record.ring.members[1:] for record in queues]),
         "connection_other": CONNECTION_BYTES * len(connections),
-        "connection_channels": CHANNEL_BYTES * sum([len(each.channels) for each in connections]),
+        "connection_channels": CHANNEL_BYTES * sum([len(each.open_channels()) for each in connections]),
     }
     parts, left = dict.fromkeys(KINDS, 0), total_bytes
     for kind, size in reckoned.items():

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
+from mirrormq.connections.open_connections import open_channels, open_connections
 from mirrormq.management import counter_kinds, object_json
 from mirrormq.management.peer_client import merged
 from mirrormq.management.sample_history import DETAILED, Numbers, SampleRange, SampleTrack
@@ -49,7 +50,7 @@ class DetailedStatistics:
 
     async def sample(self, crowded: bool) -> None:
         """Sample all counters once."""
-        channels = [channel for each in list(self._broker.connections) for channel in each.channels.values()]
+        channels = open_channels(self._broker)
         of_channels: dict[Channel, dict[tuple[Side, str], SampleTrack]] = {}
         for start in range(0, len(channels), SLICE_CHANNELS):
             now_s, wall_s = time.monotonic(), time.time()
@@ -78,7 +79,7 @@ class DetailedStatistics:
     async def _counted(self, vhost: Vhost) -> Counter[tuple[str, str]]:
         """Return messages per existing exchange and queue, of open and closed channels."""
         routes = Counter(vhost.past_routes)
-        for number, connection in enumerate(list(self._broker.connections)):
+        for number, connection in enumerate(open_connections(self._broker)):
             if connection.vhost_name == vhost.name:
                 for channel in connection.channels.values():
                     routes.update(channel.divided.routes)
@@ -107,7 +108,7 @@ class DetailedStatistics:
         """Return the channels of this node that use an exchange or a queue, and the messages by the other end
         of the route. The other end is an exchange for a queue, and a queue for an exchange."""
         users: Rows = []
-        for number, connection in enumerate(list(self._broker.connections)):
+        for number, connection in enumerate(open_connections(self._broker)):
             if connection.vhost_name == vhost:
                 users += self._users(call, connection.channels.values(), side, name)
             if number % SLICE_CHANNELS == SLICE_CHANNELS - 1:

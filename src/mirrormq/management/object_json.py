@@ -7,11 +7,13 @@ import zlib
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus, unquote
 
+from mirrormq.connections.open_connections import open_connections
 from mirrormq.control.definitions_json import binding_row
 from mirrormq.metadata import records
 from mirrormq.wire.fields import decode_table, plain
 
 if TYPE_CHECKING:
+    from mirrormq.broker.connection_base import ConnectionBase
     from mirrormq.channels.channel import Channel
     from mirrormq.connections.connection import Connection
     from mirrormq.management.api_request import ApiRequest
@@ -44,7 +46,7 @@ def default_binding(vhost: str, queue: str) -> records.Binding:
     return records.Binding(vhost, "", "queue", queue, queue)
 
 
-def connection_details(connection: Connection) -> dict[str, Any]:
+def connection_details(connection: ConnectionBase) -> dict[str, Any]:
     peer = connection.peer
     return {"name": connection.name, "peer_host": peer.host, "peer_port": peer.port}
 
@@ -137,7 +139,7 @@ def connections(call: ApiRequest) -> list[Connection]:
     vhost = call.parts.get("vhost")
     found = [
         connection
-        for connection in call.node.broker.connections
+        for connection in open_connections(call.node.broker)
         if (call.is_monitor or connection.user.name == call.user.name)
         and (vhost is None or connection.vhost_name == vhost)
     ]

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from mirrormq.connections.open_connections import open_connections
 from mirrormq.control.control_protocol import EXIT_USAGE, ControlError
 from mirrormq.errors import AmqpError
 from mirrormq.management import access, detailed_statistics, object_json, sample_ranges
@@ -109,7 +110,7 @@ async def _exchanges(call: ApiRequest, question: Question) -> bytes:
 
 
 async def _connection(call: ApiRequest, question: Question) -> bytes:
-    for connection in call.node.broker.connections:
+    for connection in open_connections(call.node.broker):
         if connection.name == question["name"]:
             return encode(connections.row(call, connection, ""))
     return encode(None)
@@ -127,7 +128,7 @@ async def _close(call: ApiRequest, question: Question) -> bytes:
     """Close the matching connections and return their number."""
     wanted = [
         connection
-        for connection in call.node.broker.connections
+        for connection in open_connections(call.node.broker)
         if question["value"] == (connection.name if question["by"] == "name" else connection.user.name)
     ]
     connections.close_all(call, wanted, question["actor"], question["reason"])

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from mirrormq.connections.open_connections import open_connections
 from mirrormq.management import counter_kinds
 from mirrormq.management.counter_kinds import CounterKind
 from mirrormq.management.detailed_statistics import DetailedStatistics
@@ -113,7 +114,7 @@ class Statistics:
         await self._take(tracks, queues, counter_kinds.of_queue, GLOBAL)
         exchanges = [exchange for vhost in vhosts for exchange in vhost.router.exchanges.values()]
         await self._take(tracks, exchanges, counter_kinds.of_exchange, GLOBAL)
-        connections = list(broker.connections)
+        connections = open_connections(broker)
         await self._take(tracks, connections, lambda connection: counter_kinds.of_traffic(connection.traffic))
         channels = [channel for connection in connections for channel in connection.channels.values()]
         await self._take(tracks, channels, lambda channel: counter_kinds.of_channel(channel.counters))
@@ -164,7 +165,7 @@ class Statistics:
             ]
             for name, vhost in self._broker.vhosts.items()
         }
-        connections = list(self._broker.connections)
+        connections = open_connections(self._broker)
         for start in range(0, len(connections), SLICE_OBJECTS):
             for connection in connections[start : start + SLICE_OBJECTS]:
                 if connection.vhost_name in found:

@@ -13,7 +13,7 @@ from mirrormq import limits
 from mirrormq.runtime.large_reads import LARGE_READ_BYTES
 
 if TYPE_CHECKING:
-    from mirrormq.connections.connection import Connection
+    from mirrormq.broker.connection_base import ConnectionBase
     from mirrormq.runtime.amqp_socket import AmqpSocket
 
 Later = Callable[[float, Callable[[], None]], object]
@@ -53,7 +53,7 @@ class ClientSockets:
         self.accepted: set[AmqpSocket] = set()
         self.refusing = False
         """The last client that tried to connect exceeded the limit."""
-        self.by_connection: dict[Connection, ConnectionSocket] = {}
+        self.by_connection: dict[ConnectionBase, ConnectionSocket] = {}
         self._paused: dict[ConnectionSocket, None] = {}
         self._resting: dict[ConnectionSocket, None] = {}
         self.large_reads = memoryview(bytearray(LARGE_READ_BYTES))
@@ -76,7 +76,7 @@ class ClientSockets:
         self._paused.pop(socket, None)
         self._resting.pop(socket, None)
 
-    def write(self, connections: dict[Connection, None]) -> None:
+    def write(self, connections: dict[ConnectionBase, None]) -> None:
         """Write the output of `connections` to their sockets."""
         while connections:
             connection, _ = connections.popitem()

@@ -11,6 +11,7 @@ from mirrormq.broker.orphan_restorer import OrphanRestorer
 from mirrormq.clock import Clock
 from mirrormq.cluster.orphan_collector import OrphanCollector, OrphanLoss, StoredContents
 from mirrormq.config.settings import Settings
+from mirrormq.connections.open_connections import open_connections
 from mirrormq.metadata.state import MetadataState
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.memory_budget import MemoryBudget
@@ -123,7 +124,7 @@ class SimulatedApplication:
         broker, self.broker = self.broker, None
         if broker is not None:
             broker.detach()
-            for connection in list(broker.connections):
+            for connection in open_connections(broker):
                 connection.lost()
         if self._journal is not None:
             if loss is not None and self.orphan_collector is not None:

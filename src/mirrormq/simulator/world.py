@@ -25,6 +25,7 @@ from mirrormq.cluster.cluster_messages import ClusterMessage
 from mirrormq.cluster.controller import ControllerMessage
 from mirrormq.cluster.lifecycle import LifecyclePhase
 from mirrormq.cluster.partitions import AUTO, IGNORE, PAUSE_MINORITY, PartitionHandling
+from mirrormq.connections.open_connections import open_channels
 from mirrormq.consensus import Snapshot, founded
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import records
@@ -401,8 +402,7 @@ class World:
         out = Counter(
             delivery[1].name
             for broker in brokers
-            for connection in broker.connections
-            for channel in connection.channels.values()
+            for channel in open_channels(broker)
             for delivery in channel.unacked.by_tag.values()
         )
         queues = [queue for broker in brokers for queue in broker.vhosts["/"].queues.values()]

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from mirrormq.connections.open_connections import open_connections
 from mirrormq.control.queue_info import queue_facts
 from mirrormq.management.metrics.exposition import Exposition, labels
 from mirrormq.management.metrics.metric_names import METRICS
@@ -139,7 +140,7 @@ class ObjectMetrics:
         self._broker = node.broker
         self._exposition = exposition
         self._per_object = per_object
-        self.connections = list(node.broker.connections)
+        self.connections = open_connections(node.broker)
         self.channels = [channel for found in self.connections for channel in found.channels.values()]
         chosen = [vhost for name, vhost in node.broker.vhosts.items() if not vhosts or name in vhosts]
         self.queues = [queue for vhost in chosen for queue in vhost.local_queues()]

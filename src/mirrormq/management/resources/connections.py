@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mirrormq.connections.open_connections import open_connections
 from mirrormq.management import access, object_json
 from mirrormq.management.api_request import ApiRequest, EmptyReply, ListReply
 from mirrormq.management.http_errors import not_authorised, not_found
@@ -75,7 +76,7 @@ async def list_connections(call: ApiRequest) -> ListReply:
 async def _connection_of_path(call: ApiRequest) -> Connection | dict[str, Any]:
     """Return the connection of the path, or its row if another node has it."""
     found: Connection | dict[str, Any] | None = next(
-        (each for each in call.node.broker.connections if each.name == call.name), None
+        (each for each in open_connections(call.node.broker) if each.name == call.name), None
     )
     if found is None:
         answers = await call.peer_client.ask_all("connection", name=call.name, query=call.asked)

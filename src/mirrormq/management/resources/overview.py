@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirrormq.connections.open_connections import open_connections
 from mirrormq.management import access, object_json
 from mirrormq.management.api_request import ApiRequest, EmptyReply
 from mirrormq.management.http_errors import bad_request
@@ -18,7 +19,7 @@ def own_part(call: ApiRequest, vhosts: list[str], user: str | None) -> dict[str,
     """Return this node's contribution to the totals, for all users or for one."""
     found = [
         connection
-        for connection in call.node.broker.connections
+        for connection in open_connections(call.node.broker)
         if user is None or connection.user.name == user
     ]
     channels = object_json.channels(found)

@@ -8,10 +8,10 @@ not count as a route: a mandatory reply is returned as well, as in RabbitMQ.
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import TYPE_CHECKING
 
 from mirrormq import limits
+from mirrormq.broker.direct_replies import QUEUE_NAME, reply_name
 from mirrormq.errors import PreconditionFailed
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.message import Envelope
@@ -22,9 +22,7 @@ from mirrormq.wire.properties import decode_properties, encode_properties
 if TYPE_CHECKING:
     from mirrormq.channels.channel import Channel
 
-QUEUE_NAME = "amq.rabbitmq.reply-to"
 QUEUE_NAME_BYTES = QUEUE_NAME.encode()
-PREFIX = QUEUE_NAME + "."
 
 
 class ReplyConsumer:
@@ -55,23 +53,11 @@ def consume(channel: Channel, method: methods.BasicConsume, tag: str) -> None:
         raise PreconditionFailed("reply consumer already set")
     if not method.no_ack:
         raise PreconditionFailed("reply consumer cannot acknowledge")
-    node = urlsafe_b64encode(channel.broker.settings.name.encode()).rstrip(b"=").decode()
-    name = f"{PREFIX}{node}.{channel.broker.unique_name()}"
+    name = reply_name(channel.broker.settings.name, channel.broker.unique_name())
     channel.reply_consumer = ReplyConsumer(channel, tag, name)
     channel.broker.reply_consumers[name] = channel.reply_consumer
     if not method.nowait:
         channel.send(methods.encode_basic_consume_ok(tag))
-
-
-def node_of(name: str) -> str | None:
-    """Return the node of the channel that a reply name contains; None if the name is no reply name."""
-    if not name.startswith(PREFIX):
-        return None
-    coded = name.removeprefix(PREFIX).partition(".")[0]
-    try:
-        return urlsafe_b64decode(coded + "=" * (-len(coded) % 4)).decode() or None
-    except ValueError:
-        return None
 
 
 def stop(channel: Channel) -> None:
