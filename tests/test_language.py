@@ -106,3 +106,26 @@ def test_explanatory_comments_stand_at_hard_branches() -> None:
             )
         lines += path.read_text().count("\n")
     assert comments * 1000 >= lines * 4, f"{comments} comments in {lines} lines"
+
+
+GLOSSARY_ENTRIES_MAX = 60
+"""Words of our own that a reader has to learn."""
+
+
+def test_the_glossary_stays_short() -> None:
+    rows = [line for line in (ROOT / "docs/GLOSSARY.md").read_text().splitlines() if line.startswith("| ")]
+    assert len([row for row in rows if not row.startswith("| term |")]) <= GLOSSARY_ENTRIES_MAX
+
+
+def test_guarantees_are_cited_by_name() -> None:
+    headings = re.findall(r"^## (G\d) ([\w-]+)$", (ROOT / "docs/guarantees.md").read_text(), re.MULTILINE)
+    assert len(headings) == 9
+    wrong = [
+        f"{name_of(path)}: {number} without the name {name}"
+        for path in source_files()
+        for text in (path.read_text(),)
+        for number, name in headings
+        for found in re.finditer(rf"\b{number}\b", text)
+        if name not in text[max(0, found.start() - 60) : found.end() + 60].lower()
+    ]
+    assert not wrong, "\n".join(wrong)

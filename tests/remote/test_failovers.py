@@ -1,4 +1,4 @@
-"""Masters that fall at random moments, with the client on another node: what was sent is there, once (G4)."""
+"""Publisher-survives-master (G4): masters fail at random moments, with the client on another node."""
 
 from __future__ import annotations
 

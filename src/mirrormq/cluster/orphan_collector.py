@@ -1,12 +1,12 @@
-"""Orphan collector of one node (G7): sets aside the messages that only this node's side of a fork has.
+"""Orphan collector of one node: sets aside the messages that only this node's side of a fork has.
 
 It combines divergence marks (`divergence`), the orphan store (`orphan_store`) and the node's journal.
 Messages in memory that the journal lacks come from the live queues (`QueueContents`). A node that has just
 started has only its journal (`StoredContents`).
 
-No crash turns the order of steps into a loss: first all orphans are in the store and synced, queue by
-queue; then they are removed from the queues; only then may the metadata be replaced. After a crash in
-between the steps are repeated, and duplicates are marked as such.
+Partition-loses-nothing (G7): no crash turns the order of steps into a loss. First all orphans are in the
+store and synced, queue by queue; then they are removed from the queues; only then may the metadata be
+replaced. After a crash in between the steps are repeated, and duplicates are marked as such.
 """
 
 from __future__ import annotations

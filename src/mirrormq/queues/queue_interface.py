@@ -138,7 +138,7 @@ class QueueInterface(Pumped, Protocol):
 
     def delivered_before(self, sequence: int) -> None:
         """Record that consumers have had messages up to `sequence` in an earlier epoch; those that remain are
-        redelivered (G5)."""
+        redelivered (redelivery-marked, G5)."""
 
     def keep(self, holder: str, claim: Claim) -> None:
         """Withhold messages that clients of this node (`holder`) keep from an earlier epoch (`ha-redeliver:

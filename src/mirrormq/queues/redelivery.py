@@ -1,4 +1,4 @@
-"""Redelivery marks: messages that consumers may have had from an earlier master (guarantee G5).
+"""Redelivery marks: messages that consumers may have had from an earlier master (redelivery-marked).
 
 A master replicates its deliveries, and may fail before the mirrors receive them. Two other sources fill this
 gap. The nodes of consumers report the highest sequence that was delivered to them. A publisher's node marks

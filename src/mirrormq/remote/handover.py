@@ -2,7 +2,7 @@
 
 Consumers move to the new object, unless they requested a cancellation (`x-cancel-on-ha-failover`). Unsettled
 publishes are published again under their numbers, so that the new master detects those that it has. A
-consumer may have had the others all the same, so they are marked as redelivered (G5). Pending requests
+consumer may have had the others all the same, so they are marked as redelivered. Pending requests
 are repeated. Deliveries that clients hold are not handed over: they are ready at the new master, and later
 settlements of them are ignored. With `ha-redeliver: lost`, this node claims them from the new master and
 forwards their settlements (`queues.kept_deliveries`).

@@ -1,7 +1,8 @@
-"""Pending publishes: kept on the publisher's node, to be sent again, until the master settles them (G4).
+"""Pending publishes: kept on the publisher's node, to be sent again, until the master settles them.
 
-Batches are numbered in the order of publishing and mostly settled whole in that order. But a persistent
-message may be settled after a later transient one, so any part of any batch may be settled first.
+Publisher-survives-master (G4) rests on them. Batches are numbered in the order of publishing and mostly
+settled whole in that order. But a persistent message may be settled after a later transient one, so any part
+of any batch may be settled first.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A mirror does not distinguish ready and unacknowledged messages: it applies appends and removals. Persistent
 messages of a durable queue go from the ring to the journal as encoded bytes, and cost no memory. Other
 messages stay in memory while they are few, and are paged out when they are many. After promotion all messages
-are ready again, and those that a consumer may have seen are marked redelivered (G5).
+are ready again, and those that a consumer may have seen are marked redelivered (redelivery-marked, G5).
 
 During a synchronisation, old messages and their removals arrive on different paths, and a message may arrive
 (again) after its removal. So the copy remembers removals until the synchronisation ends.

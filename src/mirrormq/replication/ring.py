@@ -57,7 +57,7 @@ too.
 1.  Only the master of its epoch sends an operation, and only a member that received it passes it on.
 2.  A member holds operations without gaps: `received` describes them all.
 3.  A member's log holds everything above its stable mark, up to `received`.
-4.  A member accepts nothing of an older epoch once it knows a newer epoch's view (G2).
+4.  A member accepts nothing of an older epoch once it knows a newer epoch's view (one-master-per-epoch, G2).
 5.  `completed` never goes back within an epoch. A new master knows of no disk but its own, beyond what
     is stable.
 6.  A member sends in an epoch only once it has that epoch's history: otherwise it might pass on operations

@@ -65,9 +65,9 @@ def some(found: Iterable[str]) -> str:
 
 
 class ConfirmedIsKept(SingleCopies):
-    """G1: every confirmed message was delivered and acknowledged in the end. Only persistent messages are
-    checked: transient ones may be lost when all nodes that have them die. Messages are excused that were
-    confirmed while one node was left, whose disk failed then."""
+    """Confirmed-is-kept (G1): every confirmed message was delivered and acknowledged in the end. Only
+    persistent messages are checked: transient ones may be lost when all nodes that have them die. Messages
+    are excused that were confirmed while one node was left, whose disk failed then."""
 
     def finish(self, end: EndState) -> Iterator[str]:
         history = end.history
@@ -96,9 +96,10 @@ class NothingIsInvented:
 
 
 class RedeliveryIsMarked:
-    """G5: at most one delivery of a message is not marked as redelivered. A master reports a delivery to its
-    mirrors at the moment of the delivery. If it dies or is cut off before the report arrives, its successor
-    cannot know; nor can a node that lost power before its disk had it. Only such deliveries are excused."""
+    """Redelivery-marked (G5): at most one delivery of a message is not marked as redelivered. A master
+    reports a delivery to its mirrors at the moment of the delivery. If it dies or is cut off before the
+    report arrives, its successor cannot know; nor can a node that lost power before its disk had it. Only
+    such deliveries are excused."""
 
     def __init__(self) -> None:
         self._excuses: list[tuple[int, int]] = []
@@ -188,8 +189,8 @@ class TakesAreRepeatable:
 
 
 class MirrorsAreEqual:
-    """G3: at rest, a queue's copies hold the same messages in the same order, with the same ingestion times,
-    and have received the same operations."""
+    """All-or-none (G3): at rest, a queue's copies hold the same messages in the same order, with the same
+    ingestion times, and have received the same operations."""
 
     def finish(self, end: EndState) -> Iterator[str]:
         yield from self._compare(end.filled())
@@ -218,7 +219,8 @@ class MirrorsAreEqual:
 
 
 class OneMaster:
-    """G2: an epoch of a queue has one master. In modes that allow forks, each side has its own history."""
+    """One-master-per-epoch (G2): an epoch of a queue has one master. In modes that allow forks, each side has
+    its own history."""
 
     def __init__(self) -> None:
         self._masters: dict[tuple[object, ...], str] = {}
@@ -263,8 +265,8 @@ class MinorityIsSilent:
 
 
 class RingsAgree:
-    """G3: an operation of a ring is the same on every member. A member numbers received operations without
-    gaps, so members with the same number of equal operations have received everything."""
+    """All-or-none (G3): an operation of a ring is the same on every member. A member numbers received
+    operations without gaps, so members with the same number of equal operations have received everything."""
 
     def __init__(self) -> None:
         self._operations: dict[tuple[str, object, int], tuple[str, bytes]] = {}
@@ -350,8 +352,9 @@ class LogsAgree:
 
 
 class HeldIsNotRedelivered:
-    """G5 with `ha-redeliver: lost`: a message is delivered again only when each client that had it has
-    requeued it or lost its connection. Dead letters and orphans are other messages with the same body."""
+    """Redelivery-marked (G5) with `ha-redeliver: lost`: a message is delivered again only when each client
+    that had it has requeued it or lost its connection. Dead letters and orphans are other messages with the
+    same body."""
 
     def __init__(self, kept: Callable[[str], bool]) -> None:
         self._kept = kept

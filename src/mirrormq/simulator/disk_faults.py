@@ -1,9 +1,10 @@
 """Disk faults: a lost journal, a damaged record, an older copy of a node's whole disk.
 
 Each hits one node: alone, while every node is stopped at once, or after all were stopped in good order and
-the victim was the last one. The guarantee (G1) covers them as long as another synchronised member keeps its
-disk. So a fault waits until that holds for every durable queue of its victim, and does not happen if it never
-does. Messages that are confirmed while nodes are stopped in order may be on the victim's disk only.
+the victim was the last one. The guarantee (confirmed-is-kept, G1) covers them as long as another synchronised
+member keeps its disk. So a fault waits until that holds for every durable queue of its victim, and does not
+happen if it never does. Messages that are confirmed while nodes are stopped in order may be on the victim's
+disk only.
 """
 
 from __future__ import annotations
