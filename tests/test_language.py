@@ -32,8 +32,8 @@ DIRECTORY_OF_ORPHANS = '"orphanage"'
 """Directory name on disk that data of version 0.1 has."""
 
 SHARED_NAMES = {
-    "__init__.py", "__main__.py", "cluster.py", "definitions.py", "health.py", "jobs.py", "leases.py",
-    "lifecycle.py", "parameters.py", "permissions.py", "policies.py", "queues.py", "users.py", "vhosts.py",
+    "__init__.py", "__main__.py", "cluster.py", "definitions.py", "health.py", "leases.py",
+    "parameters.py", "permissions.py", "policies.py", "queues.py", "users.py", "vhosts.py",
 }  # fmt: skip
 """Base names that several files have: a command file and an HTTP resource are named after the same object."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from mirrormq.errors import ConfigurationError
 from mirrormq.runtime.certificate_files import CertificateFiles
-from mirrormq.runtime.peer_tls import link_contexts
+from mirrormq.runtime.peer_setup import link_contexts
 from tests.needs import OPENSSL
 from tests.peers.ends import End, Ping, linked, started, until
 from tests.tls import certificates

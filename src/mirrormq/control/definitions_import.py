@@ -9,13 +9,17 @@ and queues unchanged.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
+import os
 import random
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 
+from mirrormq.auth import passwords
 from mirrormq.broker.import_placement import ImportPlacement
 from mirrormq.config.settings import Settings
 from mirrormq.control.argument_tables import decoded_arguments, encoded_arguments
@@ -23,11 +27,10 @@ from mirrormq.control.commands.parameters import parameter_command
 from mirrormq.control.commands.policies import checked_policy
 from mirrormq.control.control_protocol import EXIT_DATA, ControlError
 from mirrormq.control.definitions_conversion import QuorumConversion
-from mirrormq.control.definitions_remedies import remedy
-from mirrormq.control.imported_users import user_record
 from mirrormq.exchanges.exchange_types import KINDS
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import records as r
+from mirrormq.metadata.records import User
 from mirrormq.metadata.state import MetadataState
 from mirrormq.metadata.store import MetadataStore
 
@@ -285,3 +288,48 @@ def _name(kind: str, entry: Entry) -> str:
     if kind in ("permissions", "topic_permissions"):
         return f"{entry.get('user')} in {entry.get('vhost')}"
     return str(entry.get("name", ""))
+
+
+OTHERWISE = "Correct the entry and import the file again."
+
+
+def remedy(kind: str, entry: dict[str, Any], error: Exception) -> str:
+    """Return one sentence that says what to do about an entry."""
+    if isinstance(error, KeyError):
+        return f"Add the key {error} to the entry and import the file again."
+    if "Virtual host" in str(error):
+        return f"Add it to the file, or run mirrormqctl add_vhost {entry.get('vhost')}; then import again."
+    arguments = entry.get("arguments")
+    queue_type = arguments.get("x-queue-type") if isinstance(arguments, dict) else None
+    if kind == "queues" and queue_type == "quorum":
+        return "Import with --convert quorum=mirrored: it becomes a classic queue with a mirroring policy."
+    if kind == "queues" and queue_type == "stream":
+        return "Streams have no equivalent: declare a classic queue and archive it with mirrormq pipeline."
+    if kind == "exchanges" and entry.get("type") not in KINDS:
+        return f"Change its type to one of {', '.join(sorted(KINDS))}."
+    if kind == "bindings" and "was not imported" in str(error):
+        return "Follow the remedy of that entry; then import the file again."
+    if kind == "users" and "hash" in str(error):
+        return f"Export the user again, or set a password (mirrormqctl add_user {entry.get('name')})."
+    return OTHERWISE
+
+
+def user_record(entry: dict[str, Any]) -> User:
+    """Build a user record. Tags are a list, or comma-separated text in files of old RabbitMQ versions."""
+    tags = entry.get("tags", [])
+    if isinstance(tags, str):
+        tags = [tag.strip() for tag in tags.split(",") if tag.strip()]
+    limits = dict(entry.get("limits") or {})
+    if "password" in entry and "password_hash" not in entry:
+        salt = os.urandom(passwords.salt_bytes())
+        password_hash = passwords.hash_password(str(entry["password"]).encode(), salt)
+        return User(entry["name"], password_hash, passwords.DEFAULT_ALGORITHM, tags, limits)
+    algorithm = entry.get("hashing_algorithm", passwords.SHA256)
+    password_hash = str(entry["password_hash"])
+    if algorithm not in passwords.ALGORITHMS:
+        raise ValueError(f"user '{entry['name']}' has the unknown hashing_algorithm '{algorithm}'")
+    try:
+        base64.b64decode(password_hash, validate=True)
+    except binascii.Error:
+        raise ValueError(f"the password_hash of user '{entry['name']}' is not base64") from None
+    return User(entry["name"], password_hash, algorithm, tags, limits)

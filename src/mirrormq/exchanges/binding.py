@@ -34,3 +34,24 @@ class Binding(NamedTuple):
 def to_queue(name: str, routing_key: str = "", arguments: bytes = NO_ARGUMENTS) -> Binding:
     """Return a binding whose destination is the queue `name`."""
     return Binding(Destination(QUEUE, name), routing_key, arguments)
+
+
+class CountedDestinations(dict[Destination, int]):
+    """Destinations with their number of bindings, in the order in which they were first added.
+
+    Several bindings may name one destination; it leaves with its last binding.
+    """
+
+    __slots__ = ()
+
+    def add(self, destination: Destination) -> None:
+        """Count one more binding to this destination."""
+        self[destination] = self.get(destination, 0) + 1
+
+    def discard(self, destination: Destination) -> None:
+        """Count one binding fewer to this destination."""
+        count = self[destination] - 1
+        if count:
+            self[destination] = count
+        else:
+            del self[destination]

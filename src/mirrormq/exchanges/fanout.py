@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mirrormq.exchanges.binding import Binding, Destination
+from mirrormq.exchanges.binding import Binding, CountedDestinations, Destination
 from mirrormq.exchanges.exchange import NO_PROPERTIES, Exchange, Properties
-from mirrormq.exchanges.ref_counted import CountedDestinations
 from mirrormq.wire.fields import Table
 
 

@@ -16,10 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 
-from mirrormq.exchanges.binding import EXCHANGE, QUEUE, Binding, Destination
+from mirrormq.exchanges.binding import EXCHANGE, QUEUE, Binding, CountedDestinations, Destination
 from mirrormq.exchanges.exchange import NO_PROPERTIES, Exchange, Properties
 from mirrormq.exchanges.named_copies import NamedCopies
-from mirrormq.exchanges.ref_counted import CountedDestinations
 from mirrormq.wire.fields import Table
 
 DEFAULT_EXCHANGE = ""

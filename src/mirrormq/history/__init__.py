@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from mirrormq.history.event_schema import SCHEMA, VERSION, EventKind
-from mirrormq.history.history_writer import HistoryWriter
-from mirrormq.history.steady_clock import SteadyClock
+from mirrormq.history.history_writer import HistoryWriter, SteadyClock
 
 __all__ = ["SCHEMA", "VERSION", "EventKind", "HistoryWriter", "SteadyClock"]

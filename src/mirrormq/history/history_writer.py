@@ -15,6 +15,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from time import monotonic_ns, time_ns
 from types import TracebackType
 from typing import Any, Self
 
@@ -22,7 +23,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mirrormq.history.event_schema import RISING_COLUMNS, SCHEMA, TEXT_COLUMNS, EventKind
-from mirrormq.history.steady_clock import SteadyClock
+
+
+class SteadyClock:
+    """Monotonic clock with a fixed offset to Unix time.
+
+    The monotonic clock is shared by the whole machine. Processes that write one history agree on the order of
+    events if all get the `offset_ns` of the first one.
+    """
+
+    __slots__ = ("offset_ns",)
+
+    def __init__(self, offset_ns: int | None = None) -> None:
+        self.offset_ns = time_ns() - monotonic_ns() if offset_ns is None else offset_ns
+
+    def __call__(self) -> int:
+        return monotonic_ns() + self.offset_ns
+
 
 ROWS_PENDING_MAX = 8 * 1024
 """Rows as tuples before they become an Arrow batch: some 3 MB, and 10 ms to convert them."""

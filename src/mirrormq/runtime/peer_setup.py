@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import TYPE_CHECKING
 
+from mirrormq.cluster.cluster_messages import ClusterMessage
+from mirrormq.cluster.command_messages import CommandReply, CommandRequest
+from mirrormq.cluster.controller import ControllerMessage
 from mirrormq.config.settings import Address, Settings
-from mirrormq.errors import start_error
+from mirrormq.errors import ConfigurationError, start_error
 from mirrormq.peers.failure_detector import DetectorTiming
 from mirrormq.peers.peer_handshake import PeerIdentity
+from mirrormq.remote.remote_messages import RemoteMessage
+from mirrormq.replication.ring_messages import RingBatch
 from mirrormq.runtime.certificate_files import CertificateFiles
 from mirrormq.runtime.peer_links import LinkTls, PeerLinkOptions, PeerLinks
-from mirrormq.runtime.peer_messages import LinkMessage
-from mirrormq.runtime.peer_tls import link_contexts
 
 if TYPE_CHECKING:
     from mirrormq.runtime.node import Node
+
+
+LinkMessage = ClusterMessage | ControllerMessage | CommandRequest | CommandReply | RemoteMessage | RingBatch
 
 
 def advertised(settings: Settings) -> str:
@@ -61,3 +68,18 @@ def _tls(node: Node) -> LinkTls | None:
     for context in (contexts.server, contexts.client):
         node.certificates.watch(context, files)
     return contexts
+
+
+def link_contexts(files: CertificateFiles) -> LinkTls:
+    """Return the TLS contexts for accepting and dialling. Raise ConfigurationError if the files are
+    unusable."""
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        for context in (server, client):
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            files.load(context)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError(f"The TLS files for links between nodes cannot be used: {error}") from error
+    return LinkTls(server, client)

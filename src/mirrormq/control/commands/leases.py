@@ -1,15 +1,17 @@
-"""Commands that list and release leases (`docs/ranges.md`).
+"""Commands that list and release leases, and list jobs (`docs/ranges.md`).
 
 Every node knows every lease. Only the master of its queue knows when a lease was last used.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from mirrormq.control.control_protocol import EXIT_USAGE, ControlError, Request
 from mirrormq.control.node_fanout import HERE, at, rows_of_all_nodes
 from mirrormq.control.node_interface import NodeShell
+from mirrormq.leases.job_reports import job_row, jobs_of
 
 
 async def list_leases(node: NodeShell, request: Request) -> list[dict[str, Any]]:
@@ -38,4 +40,14 @@ async def release_lease(node: NodeShell, request: Request) -> str:
     return f"{count} messages return to queue '{queue}'"
 
 
-COMMANDS = {"list_leases": list_leases, "release_lease": release_lease}
+def list_jobs(node: NodeShell, request: Request) -> list[dict[str, Any]]:
+    """Return one row per job of a vhost, the latest report first. Every node knows all jobs."""
+    now_ms = int(time.time() * 1000)
+    return [job_row(job, now_ms) for job in jobs_of(node.metadata.state, [request.vhost])]
+
+
+COMMANDS = {
+    "list_leases": list_leases,
+    "release_lease": release_lease,
+    "list_jobs": list_jobs,
+}

@@ -1,13 +1,15 @@
-"""Commands for the node as a whole: ping, status, watermarks, stop."""
+"""Commands for the node as a whole: ping, status, start, stop, watermarks, log and scrub."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
+from mirrormq.config.keys import LOG_CATEGORIES, LOG_LEVELS
 from mirrormq.config.value_readers import size_bytes
 from mirrormq.control.control_protocol import EXIT_DATA, ControlError, Request
 from mirrormq.control.node_interface import AppState, ControlledNode, NodeShell
+from mirrormq.errors import DamageError, StartError
 
 
 def ping(node: NodeShell, request: Request) -> dict[str, Any]:
@@ -66,6 +68,42 @@ def _fraction(text: str) -> float:
         raise ControlError("Bad argument.", EXIT_DATA) from None
 
 
+def scrub(node: NodeShell, request: Request) -> list[dict[str, Any]]:
+    """Start a pass unless one is running; with `--status`, only report the progress."""
+    return [node.live.scrub(start=not request.flag("status"))]
+
+
+DEFAULT = "default"
+
+
+def set_log_level(node: NodeShell, request: Request) -> None:
+    """Set the level of one category, or of all categories without a level of their own."""
+    category, level = request.arguments if len(request.arguments) == 2 else (DEFAULT, request.arguments[0])
+    if level not in LOG_LEVELS:
+        known = ", ".join(name for name in LOG_LEVELS if name != "notice")
+        raise ControlError(f"level {level} is not supported. Try one of {known}")
+    if category != DEFAULT and category not in LOG_CATEGORIES:
+        raise ControlError(f"category {category} is not supported. Try one of {', '.join(LOG_CATEGORIES)}")
+    node.logs.set_level(category, level)
+
+
+def rotate_logs(node: NodeShell, request: Request) -> None:
+    """Open new log files after the old ones were moved away."""
+    node.logs.reopen()
+
+
+async def start_app(node: NodeShell, request: Request) -> None:
+    """Start the application; no error if it already runs."""
+    try:
+        await node.start_app()
+    except (DamageError, OSError, StartError) as error:
+        raise ControlError(f"The application cannot start: {error}") from None
+
+
+async def stop_app(node: NodeShell, request: Request) -> None:
+    await node.stop_app()
+
+
 COMMANDS = {
     "ping": ping,
     "await_startup": await_startup,
@@ -73,4 +111,9 @@ COMMANDS = {
     "stop": stop,
     "set_vm_memory_high_watermark": set_vm_memory_high_watermark,
     "set_disk_free_limit": set_disk_free_limit,
+    "scrub": scrub,
+    "set_log_level": set_log_level,
+    "rotate_logs": rotate_logs,
+    "start_app": start_app,
+    "stop_app": stop_app,
 }
