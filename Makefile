@@ -28,7 +28,7 @@ PYTHON ?= $(shell for candidate in $(CANDIDATES); do \
 	if $$candidate -c '$(USABLE)' 2>/dev/null; then echo $$candidate; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup compile up wheel test test-quick test-compiled check format sim hunt acceptance demo bench bench-core clean
+.PHONY: help setup compile up wheel docs test test-quick test-compiled check format sim hunt acceptance demo bench bench-core clean
 
 help: ## list the verbs
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(ROOT)/Makefile | while IFS="$$(printf '\t')" read -r verb text; do \
@@ -67,6 +67,14 @@ wheel: $(RUNTIME) ## build the wheel for pip into DIST (dist/)
 	@rm -rf $(ROOT)/build $(DIST)
 	@$(RUN) -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w $(DIST) $(ROOT)
 	@ls $(DIST)/*.whl
+
+$(VENV)/.docs: $(RUNTIME) $(ROOT)/requirements/docs.txt
+	@echo "installing what the documentation needs into .venv (120 MB)"
+	@$(PIP) -q --require-hashes -r $(ROOT)/requirements/docs.txt
+	@touch $(VENV)/.docs
+
+docs: $(VENV)/.docs ## build the documentation as a site in build/docs/site, with search, in English and Chinese
+	cd $(ROOT) && $(RUN) docs/site.py
 
 # tests/scheduling.py puts the longest files first; xdist alone would put those with the most tests there.
 PYTEST := $(RUN) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder

@@ -1,0 +1,1 @@
+"""Documentation as a site, and the programs in it."""
