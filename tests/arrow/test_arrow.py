@@ -6,6 +6,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
 
 import pika
 import pyarrow as pa
@@ -123,6 +125,27 @@ def test_rows_are_published_once(uri: str, channel: Channel) -> None:
     source = arrow.read(uri, queue=QUEUES[0], columns=["body", "message_id"])
     assert arrow.write(uri, source, exchange="", routing_key=QUEUES[1]) == 2
     assert count(channel, QUEUES[1]) == 2
+
+
+def test_a_copy_with_typed_headers_has_the_original_ones(uri: str, channel: Channel) -> None:
+    headers: dict[str, Any] = {
+        "text": "x", "int": 7, "long": 1 << 40, "truth": True, "none": None,
+        "time": datetime(2026, 1, 2, tzinfo=UTC).replace(tzinfo=None), "decimal": Decimal("1.25"),
+        "bytes": b"\xff\x00", "table": {"a": [1, "b", {"c": None}]},
+    }  # fmt: skip
+    channel.basic_publish("", QUEUES[0], b"x", pika.BasicProperties(headers=headers, delivery_mode=2))
+    original = channel.basic_get(QUEUES[0])[1].headers
+    columns = ["body", "headers", "headers_typed"]
+    source = arrow.read(uri, queue=QUEUES[0], columns=columns)
+    assert arrow.write(uri, source, exchange="", routing_key=QUEUES[1]) == 1
+    copy = channel.basic_get(QUEUES[1])[1].headers
+    assert {name: value for name, value in copy.items() if not name.startswith("x-p")} == original
+    (row,) = arrow.read(uri, queue=QUEUES[0], columns=columns).read_all().to_pylist(maps_as_pydicts="strict")
+    assert row["headers_typed"]["long"] == {"type": "long", "value": str(1 << 40)}
+    wrong = pa.table({"body": ["x"], "headers_typed": [[("n", {"type": "long", "value": "five"})]]})
+    typed = wrong.set_column(1, arrow.HEADERS_TYPED, wrong["headers_typed"].cast(arrow.HEADERS_TYPED.type))
+    with pytest.raises(OptionError, match="a header of type 'long' has the value 'five', which is none"):
+        arrow.write(uri, typed, routing_key=QUEUES[1])
 
 
 def test_mistakes_are_one_sentence(uri: str, channel: Channel) -> None:

@@ -8,11 +8,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from pika.adapters.blocking_connection import BlockingChannel as Channel
 from pyspark.sql import SparkSession
 
@@ -101,6 +102,17 @@ def test_a_table_of_an_earlier_release_keeps_its_columns(spark: SparkSession, tm
     rows = DeltaTable(tmp_path).to_pyarrow_table().sort_by("sequence")
     assert sorted(rows.column_names) == ["batch", "body", "queue", "sequence"]
     assert rows["body"].to_pylist() == [b"x", b"y"]
+
+
+def test_days_beyond_the_retention_leave_the_table(tmp_path: Path) -> None:
+    days = [date(2026, 1, 1), date(2026, 1, 2), date(2026, 1, 3)]
+    rows = pa.table({"date": pa.array(days, pa.date32()), "queue": ["q"] * 3, "body": [b"0", b"1", b"2"]})
+    write_deltalake(tmp_path, rows, partition_by=["date", "queue"])
+    assert delta.expire(str(tmp_path), date(2026, 1, 2)) == 1
+    assert numbers(DeltaTable(tmp_path).to_pyarrow_table()) == [1, 2]
+    assert delta.expire(str(tmp_path), date(2026, 1, 2)) == 0
+    assert numbers(DeltaTable(tmp_path, version=0).to_pyarrow_table()) == [0, 1, 2], "the files stay a while"
+    assert delta.expire(str(tmp_path / "none"), date(2026, 1, 2)) == 0
 
 
 def test_a_task_has_few_files_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

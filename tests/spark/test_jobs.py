@@ -10,23 +10,27 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pika
 import pyarrow.parquet as pq
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel as Channel
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from typer.testing import CliRunner
 
 from mirrormq.cli.main import app
+from mirrormq.spark.jobs import archive as archive_job
+from mirrormq.spark.jobs import compaction
 from mirrormq.spark.jobs.archive import ArchiveOptions, archive, interval
 from mirrormq.spark.jobs.compaction import ArchiveBatches, compact, parse, superfluous, tidy
 from mirrormq.spark.jobs.replay import ReplayOptions, ReplayProgress, replay
 from mirrormq.spark.pipeline_errors import PipelineError
 from mirrormq.spark.spark_session import SHORT_WORK
-from tests.spark.numbered import declared, drain, publish
+from tests.spark.numbered import DAY_S, declared, drain, publish
 
 QUEUES = ("jobs.a", "jobs.b")
 
@@ -45,6 +49,10 @@ def bodies(directory: Path, pattern: str = "date=*/queue=*/batch=*/*.parquet") -
 
 def options(uri: str, to: Path, **more: str) -> ArchiveOptions:
     return ArchiveOptions(uri, r"jobs\.[ab]", str(to), once=True, source=more)
+
+
+def batches(archive: Path, day: str = "1970-01-02") -> list[str]:
+    return sorted(path.name for path in archive.glob(f"date={day}/**/batch=*"))
 
 
 def test_queues_are_archived_compacted_and_replayed(
@@ -73,6 +81,70 @@ def test_queues_are_archived_compacted_and_replayed(
     assert replay(spark, asked) == 30
     assert replay(spark, asked) == 0
     assert sorted(map(int, drain(channel, "jobs.again"))) == list(range(30))
+
+
+def test_an_archive_is_merged_and_thinned_while_it_runs(
+    spark: SparkSession, uri: str, channel: Channel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Upkeep before each batch leaves the batch that is written, and an earlier attempt at it, alone."""
+    monkeypatch.setattr(compaction, "BATCHES_MIN", 2)
+    publish(channel, QUEUES, range(24), day=1)
+    today = int(time.time()) // DAY_S
+    publish(channel, QUEUES, range(24, 30), day=today)
+    asked = replace(
+        options(uri, tmp_path, maxMessagesPerTrigger="6"), partition_by=("date", "hour", "queue"),
+        compact=True, upkeep="0s",
+    )  # fmt: skip
+    seen: list[list[str]] = []
+    write = archive_job.write_batch
+
+    def write_twice(messages: DataFrame, number: int, *rest: Any) -> None:
+        seen.append(batches(tmp_path, "1970-01-02/hour=00/queue=jobs.a"))
+        write(messages, number, *rest)
+        if number == 3:  # an attempt that Spark repeats: its files are there when the batch begins again
+            upkeep = archive_job.upkeep_of(asked)
+            query = archive_job.query_of(messages)[: archive_job.QUERY_DIGITS]
+            upkeep.before_batch(messages.sparkSession, compaction.FirstOpenBatch(query, number))
+            write(messages, number, *rest)
+
+    monkeypatch.setattr(archive_job, "write_batch", write_twice)
+    archive(spark, asked)
+    every = "date=*/hour=*/queue=*/batch=*/*.parquet"
+    assert bodies(tmp_path, every) == list(range(30))
+    query = seen[1][0].partition(".")[0]
+    assert seen[3] == [f"{query}.{0:012}-{2:012}"], "merged before batch 3"
+    rows = spark.read.parquet(str(tmp_path)).where("date = '1970-01-02'").select("hour").distinct().collect()
+    assert [row.hour for row in rows] == [0]
+    assert archive(spark, replace(asked, retention="30d")) == 0
+    assert bodies(tmp_path, every) == list(range(24, 30)), "the days of 1970 are beyond the retention"
+
+
+def test_a_replay_restores_typed_headers_in_another_queue_many_queues_at_a_time(
+    spark: SparkSession, uri: str, channel: Channel, tmp_path: Path
+) -> None:
+    for number in range(12):
+        headers = {"number": number, "table": {"a": [1, None, True]}}
+        properties = pika.BasicProperties(headers=headers, timestamp=number)
+        channel.basic_publish("", QUEUES[number % 2], b"%d" % number, properties)
+    asked = replace(options(uri, tmp_path, maxMessagesPerTrigger="4"), typed_headers=True)
+    assert archive(spark, asked) == 12
+    channel.queue_declare("jobs.again", durable=True)
+    to = ReplayOptions(uri, str(tmp_path), queue="jobs.again", parallel=2, rate="1000/s")
+    assert replay(spark, to) == 12
+    assert replay(spark, to) == 0
+    found = []
+    while (got := channel.basic_get("jobs.again", auto_ack=True))[0] is not None:
+        kept = {name: value for name, value in got[1].headers.items() if not name.startswith("x-p")}
+        assert kept == {"number": int(got[2]), "table": {"a": [1, None, True]}}
+        found.append(int(got[2]))
+    assert [number for number in found if number % 2] == list(range(1, 12, 2)), "each queue in its order"
+    assert sorted(found) == list(range(12))
+    key = replace(to, queue=None, exchange="", routing_key="jobs.again", parallel=1)
+    assert replay(spark, key) == 12, "another target is another replay"
+    assert len(drain(channel, "jobs.again")) == 12
+    wrong = replace(to, queue=None, exchange="missing")
+    with pytest.raises(PipelineError, match="no exchange 'missing'"):
+        replay(spark, wrong)
 
 
 def test_a_replay_keeps_its_pace_and_goes_on_where_it_was(
@@ -237,7 +309,28 @@ def test_ctrl_c_ends_an_archive_after_a_batch(uri: str, channel: Channel, tmp_pa
     ("command", "said"),
     [
         ("archive --queues ( --to x", "option queuePattern is no regular expression"),
-        ("archive --queues q --to x --partition-by color", "--partition-by takes date and queue, not color"),
+        (
+            "archive --queues q --to x --partition-by color",
+            "--partition-by takes date, hour and queue, not color",
+        ),
+        ("archive --queues q --to x --partition-by hour,queue", "--partition-by hour needs date"),
+        ("archive --queues q --to x --retention soon", "--retention soon is no number of days such as 30d"),
+        ("archive --queues q --to x --upkeep soon", "soon is no interval such as 10s"),
+        (
+            "archive --queues q --to x --retention 3d --partition-by queue,date",
+            "--retention deletes whole days: let --partition-by begin with date",
+        ),
+        (
+            "archive --queues q --to x --retention 3d --master sc://h",
+            "--compact and --retention need a Spark of their own",
+        ),
+        (
+            "archive --queues q --to x --typed-headers --option columns=body",
+            "--typed-headers adds a column to all others",
+        ),
+        ("replay --from . --queue q --exchange e", "--queue is a target of its own"),
+        ("replay --from . --parallel 0", "--parallel 0 is no number of queues"),
+        ("replay --from . --parallel 2 --speed 2x", "--speed keeps the times of all queues together"),
         ("archive --queues q --to x --trigger soon", "soon is no interval such as 10s"),
         (
             "archive --queues q --to x --format csv",

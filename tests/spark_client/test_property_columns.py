@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 import pyarrow as pa
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mirrormq.arrow.message_schema import HEADERS_TYPED
 from mirrormq.errors import AmqpError
 from mirrormq.spark.source.header_columns import header_text
 from mirrormq.spark.source.property_columns import TIMESTAMP_MAX_S, PropertyColumns
+from mirrormq.spark.typed_fields import field_of, typed_value
 from mirrormq.wire.fields import Field, ScaledDecimal, Table, encode_table
 from mirrormq.wire.properties import (
     PROPERTY_TYPES,
@@ -22,6 +25,7 @@ from mirrormq.wire.properties import (
 )
 
 MAP = pa.map_(pa.string(), pa.string())
+TYPED = HEADERS_TYPED.type
 TIMESTAMP = pa.timestamp("us", "UTC")
 MICROSECONDS = 1_000_000
 
@@ -42,6 +46,7 @@ FIELDS = st.recursive(
         st.booleans().map(lambda value: Field("t", value)),
         st.just(Field("V", None)),
         st.floats(allow_nan=False, allow_infinity=False, width=32).map(lambda value: Field("d", value)),
+        st.floats(allow_nan=False, allow_infinity=False, width=32).map(lambda value: Field("f", value)),
         st.integers(0, 999).map(lambda value: Field("D", ScaledDecimal(2, value))),
         *(integers(kind, -(1 << size - 1), (1 << size - 1) - 1) for kind, size in NUMBERS.items()),
         *(integers(kind, 0, (1 << size) - 1) for kind, size in UNSIGNED.items()),
@@ -71,6 +76,7 @@ def columns(encoded: Sequence[bytes]) -> list[dict[str, object]]:
     for name, kind in PROPERTY_TYPES.items():
         if kind == "table":
             made[name] = found.headers(MAP)
+            made["headers_typed"] = found.headers(TYPED)
         elif kind == "timestamp":
             made[name] = found.timestamps(TIMESTAMP).cast(pa.int64())
         else:
@@ -92,11 +98,13 @@ def expected(encoded: bytes) -> dict[str, object] | None:
             row[name] = readable(value)
         elif isinstance(value, dict):
             row[name] = {readable(key): header_text(field) for key, field in value.items()}
+            typed = {readable(key): typed_value(field) for key, field in value.items()}
+            row["headers_typed"] = {key: {"type": pair[0], "value": pair[1]} for key, pair in typed.items()}
         elif name == "timestamp" and value is not None:
             row[name] = None if value > TIMESTAMP_MAX_S else value * MICROSECONDS
         else:
             row[name] = value
-    return row
+    return {"headers_typed": None, **row}
 
 
 def readable(value: str) -> str:
@@ -116,6 +124,25 @@ def twice(name: bytes, count: int = 2) -> bytes:
 def test_columns_have_what_single_messages_have(messages: list[BasicProperties]) -> None:
     encoded = [encode_properties(each) for each in messages]
     assert columns(encoded) == [expected(each) for each in encoded]
+
+
+@given(FIELDS)
+def test_a_typed_value_restores_its_field(field: Field) -> None:
+    assert field_of(*typed_value(field)) == field
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("int", "5"), (None, "x"), ("long", "five"), ("long", None), ("byte", "128"), ("unsignedbyte", "-1"),
+        ("bool", "yes"), ("double", "nan"), ("double", "inf"), ("binary", "?"), ("longstr_base64", "!"),
+        ("longstr", None), ("decimal", "5"), ("decimal", "5e-256"), ("table", "[]"), ("table", "{"),
+        ("table", '{"a": "b"}'), ("array", '[["long", "x"]]'), ("timestamp", "-1"),
+    ],
+)  # fmt: skip
+def test_a_typed_value_that_is_none_is_refused(name: str | None, text: str | None) -> None:
+    with pytest.raises(ValueError, match=r"a header of type .* has the value .*, which is none"):
+        field_of(name, text)
 
 
 def test_the_first_of_several_headers_of_one_name_counts() -> None:

@@ -7,8 +7,8 @@ table = arrow.read(uri, queue="orders").read_all()
 arrow.write(uri, table.select(["body"]), routing_key="copies")
 """
 
-from mirrormq.arrow.message_schema import SCHEMA
+from mirrormq.arrow.message_schema import HEADERS_TYPED, SCHEMA
 from mirrormq.arrow.queue_reader import read
 from mirrormq.arrow.queue_writer import write
 
-__all__ = ["SCHEMA", "read", "write"]
+__all__ = ["HEADERS_TYPED", "SCHEMA", "read", "write"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 TIME = pa.timestamp("us", "UTC")
@@ -38,6 +40,16 @@ SCHEMA = pa.schema(
     ]
 )
 """Schema of `read`; `tests/arrow` compares it with that of the Spark source."""
+
+HEADERS_TYPED = pa.field(
+    "headers_typed", pa.map_(pa.string(), pa.struct([("type", pa.string()), ("value", pa.string())]))
+)
+"""Column that `read` has only if it is named."""
+
+
+def schema_of(names: Sequence[str]) -> pa.Schema:
+    """Return the schema of these columns."""
+    return pa.schema([HEADERS_TYPED if name == HEADERS_TYPED.name else SCHEMA.field(name) for name in names])
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:

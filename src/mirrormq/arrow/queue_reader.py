@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from mirrormq.arrow.message_schema import SCHEMA
+from mirrormq.arrow.message_schema import schema_of
 from mirrormq.ranges.error_reasons import NO_QUEUE
 from mirrormq.ranges.range_protocol import QueueExtent
 from mirrormq.sequences.spans import Span
@@ -45,7 +45,7 @@ def read(
     if columns is not None:
         given["columns"] = ",".join(columns)
     checked = source_options(given, streaming=False)
-    schema = pa.schema([SCHEMA.field(name) for name in checked.columns])
+    schema = schema_of(checked.columns)
     extents = QueueExtents(checked)
     try:
         found = extents.extents()

@@ -21,10 +21,15 @@ def archive(
     to: Annotated[str, typer.Option(help="Directory of the archive, on any file system of Spark.")],
     uri: Uri = DEFAULT_URI,
     file_format: Annotated[str, typer.Option("--format", help="parquet or delta.")] = "parquet",
-    partition_by: Annotated[str, typer.Option(help="date, queue, or both.")] = "date,queue",
+    partition_by: Annotated[str, typer.Option(help="Directories: date, hour, queue.")] = "date,queue",
     once: Annotated[bool, typer.Option("--once", help="Archive the messages present now, then end.")] = False,
     trigger: Annotated[str, typer.Option(help="Interval between batches.")] = "10s",
-    compact: Annotated[bool, typer.Option("--compact", help="Merge small files at the end.")] = False,
+    compact: Annotated[bool, typer.Option("--compact", help="Merge small files, also at the end.")] = False,
+    retention: Annotated[str | None, typer.Option(help="Delete days older than this, such as 30d.")] = None,
+    upkeep: Annotated[str, typer.Option(help="Interval of --compact and --retention.")] = "10m",
+    typed_headers: Annotated[
+        bool, typer.Option("--typed-headers", help="Keep the types of headers, for a replay.")
+    ] = False,
     option: Annotated[
         list[str] | None, typer.Option(help="KEY=VALUE for the source, such as maxMessagesPerTrigger=10000.")
     ] = None,
@@ -48,6 +53,7 @@ def archive(
             ArchiveOptions(
                 uri, queues, to, columns, once, trigger, compact,
                 pairs("--option", option or []), master, spark_settings(conf or []), file_format,
+                retention, upkeep, typed_headers,
             )
         )  # fmt: skip
         print(f"{count:,} messages archived in {to}")
@@ -60,6 +66,11 @@ def replay(
     exchange: Annotated[
         str | None, typer.Option(help="Exchange to publish to; defaults to the original one.")
     ] = None,
+    routing_key: Annotated[
+        str | None, typer.Option(help="Routing key to publish with; defaults to the original one.")
+    ] = None,
+    queue: Annotated[str | None, typer.Option(help="Queue to publish all messages to.")] = None,
+    parallel: Annotated[int, typer.Option(help="Queues of the archive to publish at the same time.")] = 1,
     rate: Annotated[str | None, typer.Option(help="Upper limit of the rate, such as 1000/s.")] = None,
     speed: Annotated[
         str | None, typer.Option(help="Keep the original intervals, at a speed such as 2x.")
@@ -81,7 +92,12 @@ def replay(
 
     with errors_reported("replay"):
         settings = spark_settings(conf or [])
-        count = run(ReplayOptions(uri, source, where, exchange, rate, speed, progress, master, settings))
+        count = run(
+            ReplayOptions(
+                uri, source, where, exchange, rate, speed, progress, routing_key, queue, parallel, master,
+                settings,
+            )
+        )  # fmt: skip
         print(f"{count:,} messages published")
 
 

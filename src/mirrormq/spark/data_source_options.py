@@ -46,6 +46,8 @@ COLUMNS = (
     "message_id", "content_type", "headers", "properties", "body",
 )  # fmt: skip
 """Columns of a message; `source/row_schema.py` has their types."""
+ON_REQUEST = ("headers_typed",)
+"""Columns that only the option `columns` adds."""
 ONLY_WITH_PROPERTIES = ("headers", "properties")
 
 MIRRORMQ, RABBITMQ = "mirrormq", "rabbitmq"
@@ -205,9 +207,9 @@ def _columns(reader: OptionReader) -> tuple[str, ...]:
         raise OptionError("set either columns or includeProperties: columns already names what to read")
     names = tuple(name.strip() for name in given.split(","))
     for name in names:
-        if name not in COLUMNS:
-            close = difflib.get_close_matches(name, COLUMNS, 1)
-            hint = f": did you mean {close[0]}?" if close else f"; there are {', '.join(COLUMNS)}"
+        if name not in (known := (*COLUMNS, *ON_REQUEST)):
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f": did you mean {close[0]}?" if close else f"; there are {', '.join(known)}"
             raise OptionError(f"option columns names {name!r}, which is no column{hint}")
         if names.count(name) > 1:
             raise OptionError(f"option columns names {name} twice")

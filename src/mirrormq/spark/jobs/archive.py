@@ -5,8 +5,9 @@ batch replaces them. A crash therefore never leaves a message twice. Any Parquet
 there is no log beside the files that it would have to know.
 
 Many batches make many small files. Compaction merges the batches of a directory into one,
-`batch=QUERY.FIRST-LAST`, and then deletes the merged ones. If it is interrupted between the two steps, a
-directory inside the range of another one is redundant by its name, and the next compaction deletes it.
+`batch=QUERY.FIRST-LAST`, and then deletes the merged ones; `archive_upkeep.py` runs it, also while the query
+runs. If it is interrupted between the two steps, a directory inside the range of another one is redundant by
+its name, and the next compaction deletes it.
 
 Over Spark Connect neither is possible, because batches are written without access to the id of their query.
 The job then uses Spark's own Parquet sink, whose log in `_spark_metadata` lists the valid files.
@@ -22,8 +23,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mirrormq.spark.data_source_options import COLUMNS, ON_REQUEST
 from mirrormq.spark.jobs import delta
+from mirrormq.spark.jobs.archive_upkeep import ArchiveUpkeep, retention_days
 from mirrormq.spark.jobs.batch_boundary import BatchBoundary
+from mirrormq.spark.jobs.compaction import FirstOpenBatch
 from mirrormq.spark.jobs.login import check_login
 from mirrormq.spark.jobs.query_progress import follow
 from mirrormq.spark.jobs.reporter import DONE, JobReporter
@@ -40,6 +44,8 @@ CHECKPOINT = "_checkpoint"
 """Directory inside the archive; readers skip names with a leading underscore."""
 
 PARTITION_COLUMNS = ("date", "queue")
+"""Columns of an archive's directories unless others are given."""
+PARTITION_CHOICES = ("date", "hour", "queue")
 
 PARQUET, DELTA = "parquet", "delta"
 FORMATS = (PARQUET, DELTA)
@@ -74,11 +80,20 @@ class ArchiveOptions:
     master: str = DEFAULT_MASTER
     settings: Mapping[str, str] = field(default_factory=dict)
     file_format: str = PARQUET
+    retention: str | None = None
+    """Time after which days are deleted, such as 30d."""
+    upkeep: str = "10m"
+    """Interval of compaction and retention while the archive runs."""
+    typed_headers: bool = False
+    """Whether to keep the types of headers."""
 
     @property
     def given(self) -> dict[str, str]:
         """Options of the source."""
-        return {"uri": self.uri, "queuePattern": self.queues, **self.source}
+        found = {"uri": self.uri, "queuePattern": self.queues, **self.source}
+        if self.typed_headers:
+            found["columns"] = ",".join((*COLUMNS, *ON_REQUEST))
+        return found
 
     @property
     def remote(self) -> bool:
@@ -86,12 +101,18 @@ class ArchiveOptions:
         return self.master.startswith("sc://")
 
 
-def archived(messages: DataFrame) -> DataFrame:
-    """Add the archive date to messages: of their time stamp, otherwise of their batch."""
+def archived(messages: DataFrame, partition_by: Sequence[str] = PARTITION_COLUMNS) -> DataFrame:
+    """Add the archive's date to messages, and the hour if it is asked for.
+
+    The time is that of the time stamp, otherwise of the ingestion, otherwise of the batch.
+    """
     from pyspark.sql import functions as f
 
+    known = [name for name in ("timestamp", "ingestion_time") if name in messages.columns]
     # In a stream the current time is the batch's, and equal when the batch is repeated.
-    return messages.withColumn("date", f.to_date(f.coalesce("timestamp", f.current_timestamp())))
+    time = f.coalesce(*known, f.current_timestamp())
+    found = messages.withColumn("date", f.to_date(time))
+    return found.withColumn("hour", f.date_format(time, "HH")) if "hour" in partition_by else found
 
 
 def query_of(messages: DataFrame) -> str:
@@ -122,13 +143,14 @@ def run(options: ArchiveOptions) -> int:
 def archive(spark: SparkSession, options: ArchiveOptions) -> int:
     """Archive with an existing session."""
     from mirrormq.spark import register
-    from mirrormq.spark.jobs.compaction import compact
 
     read = check(options)
     register(spark)
-    messages = archived(spark.readStream.format("mirrormq").options(**options.given).load())
+    source = spark.readStream.format("mirrormq").options(**options.given).load()
+    messages = archived(source, options.partition_by)
     gate = BatchBoundary()
-    stream = written(messages, options, gate)
+    upkeep = upkeep_of(options)
+    stream = written(messages, options, gate, upkeep)
     stream = stream.option("checkpointLocation", f"{options.to.rstrip('/')}/{CHECKPOINT}")
     stream = (
         stream.trigger(availableNow=True)
@@ -137,23 +159,35 @@ def archive(spark: SparkSession, options: ArchiveOptions) -> int:
     )
     with JobReporter(read.addresses, "archive", f"queues {options.queues} into {options.to}") as reporter:
         follower = follow(stream.start(), "archive", gate, reporter)
-        if options.compact:
-            reporter.update("merging small files")
-            if options.file_format == DELTA:
-                delta.compact(options.to)
-            else:
-                compact(spark, options.to)
+        if upkeep.is_needed:
+            reporter.update("merging small files, deleting old ones")
+            upkeep.run(spark)
         reporter.end(DONE, f"{follower.rows:,} messages archived in {options.to}")
     return follower.rows
 
 
-def written(messages: DataFrame, options: ArchiveOptions, gate: BatchBoundary) -> DataStreamWriter:
+def upkeep_of(options: ArchiveOptions) -> ArchiveUpkeep:
+    """Return the upkeep that the options ask for."""
+    return ArchiveUpkeep(
+        options.to.rstrip("/"),
+        in_delta=options.file_format == DELTA,
+        compact=options.compact,
+        retention_days=None if options.retention is None else retention_days(options.retention),
+        interval_s=seconds(options.upkeep),
+    )
+
+
+def written(
+    messages: DataFrame, options: ArchiveOptions, gate: BatchBoundary, upkeep: ArchiveUpkeep
+) -> DataStreamWriter:
     """Return the stream writer for the requested format."""
 
     def write_files(batch: DataFrame, number: int) -> None:
+        upkeep.before_batch(batch.sparkSession, FirstOpenBatch(query_of(batch)[:QUERY_DIGITS], number))
         write_batch(batch, number, options.to, options.partition_by)
 
     def add_to_table(batch: DataFrame, number: int) -> None:
+        upkeep.before_batch(batch.sparkSession, FirstOpenBatch(query_of(batch), number))
         delta.write_batch(batch, query_of(batch), number, options.to, options.partition_by)
 
     if options.file_format == DELTA:
@@ -173,16 +207,31 @@ def interval(text: str) -> str:
     return f"{found[1]} {unit}"
 
 
+def seconds(text: str) -> float:
+    """Convert an interval such as 10m to seconds."""
+    number, unit = interval(text).split()
+    return int(number) * {"milliseconds": 0.001, "seconds": 1, "minutes": 60, "hours": 3600}[unit]
+
+
 def check(options: ArchiveOptions) -> SourceOptions:
     """Refuse invalid options before Spark starts."""
     from mirrormq.spark.data_source_options import source_options
     from mirrormq.spark.option_reader import OptionError
 
-    unknown = [name for name in options.partition_by if name not in PARTITION_COLUMNS]
+    unknown = [name for name in options.partition_by if name not in PARTITION_CHOICES]
     if unknown:
-        raise PipelineError(f"--partition-by takes date and queue, not {unknown[0]}")
-    if options.compact and options.remote:
-        raise PipelineError("--compact needs a Spark of its own: use a --master other than sc://")
+        raise PipelineError(f"--partition-by takes date, hour and queue, not {unknown[0]}")
+    if "hour" in options.partition_by and "date" not in options.partition_by:
+        raise PipelineError("--partition-by hour needs date: an hour of which day?")
+    upkeep = upkeep_of(options)
+    if upkeep.is_needed and options.remote:
+        raise PipelineError(
+            "--compact and --retention need a Spark of their own: use a --master other than sc://"
+        )
+    if options.retention is not None and options.partition_by[:1] != ("date",):
+        raise PipelineError("--retention deletes whole days: let --partition-by begin with date")
+    if options.typed_headers and any(name.lower() == "columns" for name in options.source):
+        raise PipelineError("--typed-headers adds a column to all others: leave --option columns out")
     interval(options.trigger)
     check_format(options)
     try:

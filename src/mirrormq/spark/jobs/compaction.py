@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from datetime import date
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mirrormq.spark.pipeline_errors import PipelineError
@@ -25,6 +26,13 @@ class ArchiveBatches(NamedTuple):
     query: str
     first: int
     last: int
+
+
+class FirstOpenBatch(NamedTuple):
+    """First batch of a running query that Spark has not recorded as complete."""
+
+    query: str
+    number: int
 
 
 def parse(path: str) -> ArchiveBatches | None:
@@ -60,16 +68,19 @@ def tidy(spark: SparkSession, archive: str) -> int:
     return count
 
 
-def compact(spark: SparkSession, archive: str, batches_min: int = BATCHES_MIN) -> int:
+def compact(
+    spark: SparkSession, archive: str, batches_min: int | None = None, before: FirstOpenBatch | None = None
+) -> int:
     """Merge batches in each directory that has many; return the number of directories.
 
-    No other process may write to the archive meanwhile.
+    No other process may write to the archive meanwhile. Batches of a running query from `before` on stay.
     """
     tidy(spark, archive)
     files = ArchiveFiles(spark)
     count = 0
-    for group in files.groups(archive):
-        if len(group) < batches_min:
+    for found in files.groups(archive):
+        group = [each for each in found if not before or not _is_open(each, before)]
+        if len(group) < (batches_min or BATCHES_MIN):
             continue
         first, last = min(each.first for each in group), max(each.last for each in group)
         place = group[0].path.rpartition("/")[0]
@@ -81,6 +92,10 @@ def compact(spark: SparkSession, archive: str, batches_min: int = BATCHES_MIN) -
             files.delete(each.path)
         count += 1
     return count
+
+
+def _is_open(batches: ArchiveBatches, before: FirstOpenBatch) -> bool:
+    return batches.query == before.query and batches.last >= before.number
 
 
 class ArchiveFiles:
@@ -105,6 +120,16 @@ class ArchiveFiles:
     def rename(self, path: str, to: str) -> None:
         if not self._system(path).rename(self._path(path), self._path(to)):
             raise PipelineError(f"{path} cannot be renamed to {to}")
+
+    def days(self, archive: str) -> Iterator[tuple[date, str]]:
+        """Yield the directories of days."""
+        system = self._system(archive)
+        if not system.exists(self._path(archive)):
+            return
+        for status in system.listStatus(self._path(archive)):
+            found = re.fullmatch(r"date=(\d{4}-\d\d-\d\d)", status.getPath().getName())
+            if found is not None:
+                yield date.fromisoformat(found[1]), status.getPath().toString()
 
     def groups(self, archive: str) -> Iterator[list[ArchiveBatches]]:
         """Yield the batch directories, grouped by query and parent."""

@@ -19,6 +19,7 @@ import os
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from datetime import date
 from functools import reduce
 from importlib.util import find_spec
 from pathlib import Path
@@ -171,6 +172,24 @@ def compact(directory: str) -> int:
     except DeltaError as error:
         raise PipelineError(f"the Delta table {directory} cannot be tidied: {error}") from None
     return int(done["numFilesRemoved"])
+
+
+def expire(directory: str, first_day: date) -> int:
+    """Remove the days before `first_day` from the table; return the number of files.
+
+    Cleanup deletes the files themselves after the time for which older versions stay readable.
+    """
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    if not is_table(directory):
+        return 0
+    try:
+        done = DeltaTable(directory).delete(f"date < '{first_day}'")
+        DeltaTable(directory).vacuum(dry_run=False)
+    except DeltaError as error:
+        raise PipelineError(f"the Delta table {directory} cannot be tidied: {error}") from None
+    return int(done["num_removed_files"])
 
 
 def read_table(spark: SparkSession, directory: str) -> DataFrame:

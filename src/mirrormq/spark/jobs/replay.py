@@ -15,9 +15,11 @@ import hashlib
 import json
 import os
 import re
+import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,11 +37,12 @@ from mirrormq.spark.spark_session import DEFAULT_MASTER, session_for
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-SLICE_COLUMNS = ("date", "queue", "batch")
-SLICE_COLUMNS_IN_TIME = ("date", "batch")
+SLICE_COLUMNS = ("date", "hour", "queue", "batch")
+SLICE_COLUMNS_IN_TIME = ("date", "hour", "batch")
 """Slice columns with --speed."""
 MESSAGE_COLUMNS = (
-    "body", "exchange", "routing_key", "content_type", "message_id", "timestamp", "headers", "properties",
+    "body", "exchange", "routing_key", "content_type", "message_id", "timestamp", "headers",
+    "headers_typed", "properties",
 )  # fmt: skip
 NAME_DIGITS = 16
 
@@ -56,6 +59,11 @@ class ReplayOptions:
     rate: str | None = None
     speed: str | None = None
     progress: Path | None = None
+    routing_key: str | None = None
+    queue: str | None = None
+    """Queue to publish to, through the default exchange."""
+    parallel: int = 1
+    """Queues of the archive that are published at the same time."""
     master: str = DEFAULT_MASTER
     settings: Mapping[str, str] = field(default_factory=dict)
 
@@ -208,26 +216,85 @@ def publish(
     line: ProgressLine,
     reporter: JobReporter,
 ) -> int:
-    """Publish slice by slice; return the number of messages."""
+    """Publish slice by slice, several queues at the same time if asked for; return the number of messages."""
     in_time = options.speed is not None
     archive = read(spark, options)
     left = [each for each in slices(archive, in_time) if each.name not in notes.done]
     check_uncompacted(left, notes)
-    given = sink(options)
+    # Slices of a queue follow each other; queues have no order among them.
+    lanes: dict[str | None, list[ReplaySlice]] = {}
+    for each in left:
+        lanes.setdefault(each.key.get("queue"), []).append(each)
+    workers = max(1, min(options.parallel, len(lanes)))
+    given = sink(options, workers)
     if in_time and left:
         given |= {"speedOrigin": f"{left[0].first_s or 1:.6f}", "speedStart": f"{time.time():.6f}"}
     line.steps = len(left)
-    count = 0
-    for number, each in enumerate(left, 1):
-        text = f"{each.name}, {count:,} messages so far"
-        line.update(number, text)
-        reporter.update(text, {"messages": count, "slice": number, "slices": len(left)})
-        writer = messages_of(part(archive, each, in_time)).write.format("mirrormq").mode("append")
-        writer.options(writeId=f"{notes.replay}/{digest(each.name)}", **given).save()
-        notes.add(each)
-        count += each.messages
-        reporter.update(text, {"messages": count, "slice": number, "slices": len(left)})
-    return count
+    publisher = SlicePublisher(archive, given, notes, line, reporter, in_time)
+    if workers == 1:
+        publisher.publish(left)
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            # Reading the results raises the first error, after the other queues have ended their slices.
+            list(pool.map(publisher.publish, lanes.values()))
+    return publisher.count
+
+
+class SlicePublisher:
+    """Publisher of slices in one or more threads."""
+
+    def __init__(
+        self,
+        archive: DataFrame,
+        given: Mapping[str, str],
+        notes: ReplayProgress,
+        line: ProgressLine,
+        reporter: JobReporter,
+        in_time: bool,
+    ) -> None:
+        self.count = 0
+        """Messages published."""
+        self._archive = archive
+        self._given = given
+        self._notes = notes
+        self._line = line
+        self._reporter = reporter
+        self._in_time = in_time
+        self._number = 0
+        self._failed = False
+        self._lock = threading.Lock()
+        """Guards everything that threads share."""
+
+    def publish(self, lane: Sequence[ReplaySlice]) -> None:
+        """Publish slices one after the other, until a slice of any thread fails."""
+        # Spark looks a format up in the session that is active in the thread, and this makes it active.
+        self._archive.sparkSession.createDataFrame([], "nothing int")
+        for each in lane:
+            if self._failed:
+                return
+            self._begin(each)
+            found = messages_of(part(self._archive, each, self._in_time))
+            writer = found.write.format("mirrormq").mode("append").options(**self._given)
+            try:
+                writer.option("writeId", f"{self._notes.replay}/{digest(each.name)}").save()
+            except BaseException:
+                self._failed = True
+                raise
+            with self._lock:
+                self._notes.add(each)
+                self.count += each.messages
+                self._report(each)
+
+    def _begin(self, slice_: ReplaySlice) -> None:
+        with self._lock:
+            self._number += 1
+            self._report(slice_)
+
+    def _report(self, slice_: ReplaySlice) -> None:
+        text = f"{slice_.name}, {self.count:,} messages so far"
+        self._line.update(self._number, text)
+        numbers = {"messages": self.count, "slice": self._number, "slices": self._line.steps}
+        self._reporter.update(text, numbers)
 
 
 def check_uncompacted(left: list[ReplaySlice], notes: ReplayProgress) -> None:
@@ -249,16 +316,20 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:NAME_DIGITS]
 
 
-def sink(options: ReplayOptions) -> dict[str, str]:
-    """Return the options of the writes."""
+def sink(options: ReplayOptions, writes: int = 1) -> dict[str, str]:
+    """Return the options of the writes; the rate is divided among `writes` at the same time."""
     found = {"uri": options.uri}
+    if options.queue is not None:
+        found |= {"exchange": "", "routingKey": options.queue}
     if options.exchange is not None:
         found["exchange"] = options.exchange
+    if options.routing_key is not None:
+        found["routingKey"] = options.routing_key
     if options.rate is not None:
         matched = re.fullmatch(r"(\d+(?:\.\d+)?)(/s)?", options.rate)
         if matched is None:
             raise PipelineError(f"--rate {options.rate} is no rate such as 1000/s")
-        found["rate"] = matched[1]
+        found["rate"] = matched[1] if writes == 1 else repr(float(matched[1]) / writes)
     if options.speed is not None:
         matched = re.fullmatch(r"(\d+(?:\.\d+)?)x?(-of-original)?", options.speed)
         if matched is None:
@@ -272,11 +343,22 @@ def progress_file(options: ReplayOptions) -> Path:
     what: list[Any] = [options.where, options.exchange, sorted(re.findall(r"@([^/,]+)", options.uri))]
     if options.speed is not None:
         what.append("in time")
+    what += [
+        [name, value]
+        for name, value in (("key", options.routing_key), ("queue", options.queue))
+        if value is not None
+    ]
     return Path(options.source) / f"_replay-{digest(json.dumps(what))}.json"
 
 
 def check(options: ReplayOptions) -> SinkOptions:
     """Refuse invalid options before Spark starts."""
+    if options.queue is not None and (options.exchange is not None or options.routing_key is not None):
+        raise PipelineError("--queue is a target of its own: leave --exchange and --routing-key out")
+    if options.parallel < 1:
+        raise PipelineError(f"--parallel {options.parallel} is no number of queues from 1 on")
+    if options.parallel > 1 and options.speed is not None:
+        raise PipelineError("--speed keeps the times of all queues together: leave --parallel out")
     try:
         found = sink_options(sink(options))
     except OptionError as error:

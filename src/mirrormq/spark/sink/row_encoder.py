@@ -11,6 +11,7 @@ from mirrormq.spark.client.spark_connection import CHANNEL
 from mirrormq.spark.data_source_options import PLACE_BYTES_MAX, SinkOptions
 from mirrormq.spark.decode import EXCHANGE_HEADER, KEY_HEADER, REASON_HEADER
 from mirrormq.spark.option_reader import OptionError
+from mirrormq.spark.typed_fields import field_of
 from mirrormq.wire.content import BASIC_CLASS, build_frames, method_frame
 from mirrormq.wire.fields import Field, Table
 from mirrormq.wire.methods import encode_basic_publish
@@ -23,7 +24,8 @@ PRODUCER_HEADER, NUMBER_HEADER = "x-producer", "x-publish-id"
 
 BODY = "body"
 TEXTS = ("routing_key", "exchange", "content_type", "message_id")
-OTHERS = ("headers", "properties", "timestamp")
+OTHERS = ("headers", "headers_typed", "properties", "timestamp")
+TYPED_HEADERS = ("map<string,struct<type:string,value:string>>", "map<string,struct<type,value>>")
 IGNORED = ("queue", "sequence", "redelivered", "ingestion_time")
 """Columns of the source that a published message does not have."""
 
@@ -54,6 +56,10 @@ def check_columns(types: Mapping[str, str], options: SinkOptions) -> None:
             raise OptionError(f"column {name} must be a string to be published, and is {kind}")
         if name == "headers" and kind != "map<string,string>":
             raise OptionError(f"column headers must be map<string,string> to be published, and is {kind}")
+        if name == "headers_typed" and kind not in TYPED_HEADERS:
+            raise OptionError(
+                f"column headers_typed must be {TYPED_HEADERS[0]} to be published, and is {kind}"
+            )
         if name == "timestamp" and kind != "timestamp":
             raise OptionError(f"column timestamp must be a timestamp to be published, and is {kind}")
         if name == "properties" and not kind.startswith("struct<"):
@@ -171,7 +177,7 @@ class RowEncoder:
         given = {PROPERTY_NAMES[name]: value for name, value in row.get("properties") or ()}
         if given.get("delivery_mode") is None:
             given["delivery_mode"] = PERSISTENT if self._options.persistent else TRANSIENT
-        headers: Table = {name: _header(value) for name, value in row.get("headers") or ()}
+        headers = _headers(row)
         if self._producer:
             # The publisher sets these headers: values of an earlier publish are meaningless.
             headers.pop(NUMBER_HEADER, None)
@@ -223,6 +229,17 @@ def _first_difference(one: bytes, other: bytes) -> int:
     return next(at for at, (left, right) in enumerate(zip(one, other, strict=True)) if left != right)
 
 
+def _headers(row: dict[str, Any]) -> Table:
+    """Return a row's headers, with their types if the row has them."""
+    typed = row.get("headers_typed")
+    if typed is None:
+        return {name: _header(value) for name, value in row.get("headers") or ()}
+    try:
+        return {name: field_of(*value) for name, value in typed}
+    except ValueError as error:
+        raise OptionError(f"column headers_typed: {error}") from None
+
+
 def _header(value: str | None) -> Field:
     return Field("V", None) if value is None else Field("S", value.encode())
 
@@ -232,6 +249,11 @@ def _values(name: str, column: pa.Array) -> list[Any]:
     values: list[Any] = column.to_pylist()
     if name == "headers":
         return [None if value is None else tuple(value) for value in values]
+    if name == "headers_typed":
+        return [
+            None if value is None else tuple((key, (pair["type"], pair["value"])) for key, pair in value)
+            for value in values
+        ]
     if name == "properties":
         return [None if value is None else tuple(value.items()) for value in values]
     if name == "timestamp":

@@ -8,6 +8,7 @@ a loop over the messages. Other types are decoded once for each distinct value.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -52,10 +53,21 @@ class TableEntries(NamedTuple):
         return TableEntries(*(column[kept] for column in self))
 
 
+Items = Callable[[Numbers, TableEntries], pa.Array]
+"""Conversion of the values of all entries."""
+
+
 def headers(
     data: Numbers, starts: Numbers, lengths: Numbers, present: Numbers, kind: pa.DataType
 ) -> pa.Array:
-    """Return the field tables at `starts` as maps; null where a table is missing or malformed."""
+    """Return the field tables at `starts` as maps of texts; null where a table is missing or malformed."""
+    return maps(data, starts, lengths, present, kind, text_values)
+
+
+def maps(
+    data: Numbers, starts: Numbers, lengths: Numbers, present: Numbers, kind: pa.DataType, items: Items
+) -> pa.Array:
+    """Return the field tables at `starts` as maps; `items` converts the values."""
     entries, sound = _entries(data, starts, starts + lengths)
     entries = _without_repeated_names(data, entries)
     valid = present & sound
@@ -65,7 +77,7 @@ def headers(
     np.cumsum(np.bincount(entries.tables, minlength=len(starts)), out=offsets[1:])
     names = text(slices(data, entries.name_starts, entries.name_lengths))
     pairs = pa.StructArray.from_arrays(
-        [names, _values(data, entries)], fields=[kind.key_field, kind.item_field]
+        [names, items(data, entries)], fields=[kind.key_field, kind.item_field]
     )
     buffers = [None if valid.all() else pa.py_buffer(bits(valid)), pa.py_buffer(offsets)]
     return pa.Array.from_buffers(kind, len(starts), buffers, children=[pairs])
@@ -120,7 +132,7 @@ def _in_order(rounds: list[TableEntries], sound: Numbers) -> TableEntries:
     return TableEntries(*columns)
 
 
-def _values(data: Numbers, entries: TableEntries) -> pa.Array:
+def text_values(data: Numbers, entries: TableEntries) -> pa.Array:
     """Return the values of all entries as text."""
     total = len(entries.kinds)
     order = np.zeros(total, np.uint32)
@@ -174,11 +186,15 @@ def _integers(data: Numbers, starts: Numbers, kind: str) -> pa.Array:
 
 def _others(data: Numbers, entries: TableEntries) -> pa.Array:
     """Return tables, arrays and numbers with a fraction as JSON, decoded once for each distinct value."""
-    # The slice begins at the type letter: nested values have four bytes of length behind it.
-    heads = np.where(_SIZES[entries.kinds] == _LONG, 5, 1)
-    raw = slices(data, entries.value_starts - heads, entries.value_lengths + heads)
-    encoded = raw.dictionary_encode()
+    encoded = encoded_fields(data, entries).dictionary_encode()
     return strings([_json(value) for value in encoded.dictionary.to_pylist()]).take(encoded.indices)
+
+
+def encoded_fields(data: Numbers, entries: TableEntries) -> pa.Array:
+    """Return the values with their type letters in front."""
+    # Nested values and strings have four bytes of length behind the letter.
+    heads = np.where(_SIZES[entries.kinds] == _LONG, 5, 1)
+    return slices(data, entries.value_starts - heads, entries.value_lengths + heads)
 
 
 def _json(encoded: bytes) -> str | None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from mirrormq.spark.source.arrays import Numbers, numbers, slices, text
 from mirrormq.spark.source.header_columns import headers
+from mirrormq.spark.source.typed_header_columns import typed_headers
 from mirrormq.wire.properties import PROPERTY_TYPES
 
 MICROSECONDS = 1_000_000
@@ -108,11 +109,12 @@ class PropertyColumns:
         return numbers(np.where(valid, seconds, 0).astype(np.int64) * MICROSECONDS, valid, kind)
 
     def headers(self, kind: pa.DataType) -> pa.Array:
-        """Return the property `headers` as maps of texts."""
+        """Return the property `headers` as maps of texts, or of types and texts."""
         place = self._places.get("headers")
         if place is None:
             return pa.nulls(self.count, kind)
-        return headers(self._data, place.starts, place.lengths, place.present, kind)
+        convert = typed_headers if pa.types.is_struct(kind.item_type) else headers
+        return convert(self._data, place.starts, place.lengths, place.present, kind)
 
 
 def unsigned(data: Numbers, width: int) -> Numbers:

@@ -49,7 +49,15 @@ COLUMNS = StructType(
     ]
 )
 
+HEADERS_TYPED = StructField(
+    "headers_typed",
+    MapType(
+        StringType(), StructType([StructField("type", StringType()), StructField("value", StringType())])
+    ),
+)
+"""Column on request: headers with their AMQP types, from which a replay restores them."""
+
 
 def columns(names: Sequence[str]) -> StructType:
     """Return the columns with these names, in their order."""
-    return StructType([COLUMNS[name] for name in names])
+    return StructType([HEADERS_TYPED if name == HEADERS_TYPED.name else COLUMNS[name] for name in names])
