@@ -165,7 +165,11 @@ def test_what_a_listener_writes_is_the_brokers_own() -> None:
     seen: list[tuple[str, str]] = []
 
     def follow(change: Change) -> None:
-        if isinstance(change, Deleted) and change.record == r.Queue("/", "first", 1):
+        if (
+            isinstance(change, Deleted)
+            and isinstance(change.record, r.Queue)
+            and change.record.name == "first"
+        ):
             node.write(c.DeleteQueue("/", "second"))
 
     def observe(written: WriteResult) -> None:

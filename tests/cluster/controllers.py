@@ -41,7 +41,7 @@ class Notes:
         self.calls.append(f"stop: {reason}")
         self.node.later(5, self.node.controller.serving.stopped)
 
-    def discard_state(self, winner: MetadataState, done: Callable[[], None]) -> None:
+    def discard_state(self, winner: MetadataState, common: int, done: Callable[[], None]) -> None:
         self.serving = False
         self.calls.append(f"give up to {len(winner.queues)} queues")
         self.node.later(5, done)

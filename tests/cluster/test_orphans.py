@@ -1,4 +1,4 @@
-"""Orphans: marked when a partition starts, set aside on the losing side, republished after healing."""
+"""Orphans: set aside on the losing side of a partition, republished after healing."""
 
 from __future__ import annotations
 
@@ -8,14 +8,10 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from mirrormq.cluster.divergence import DivergenceMark, DivergenceMarks, SharedPrefix, share
 from mirrormq.cluster.orphan_republisher import OrphanRepublisher
 from mirrormq.cluster.orphan_store import BATCH_MESSAGES, ORPHANED_FROM, OrphanStore, OrphanTitle, marked
-from mirrormq.metadata import commands as c
-from mirrormq.metadata.copy_records import FormerMember
-from mirrormq.metadata.records import Queue, Vhost
+from mirrormq.metadata.records import Queue
 from mirrormq.metadata.ring_view import View
-from mirrormq.metadata.state import MetadataState
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue_interface import Publisher
@@ -52,8 +48,6 @@ class Node:
         self.journal.forget_unknown([])
         self.orphans = OrphanStore(self.journal, EntryLog(self.disk, "orphans"))
         self.orphans.open()
-        self.apart = DivergenceMarks(EntryLog(self.disk, "apart"))
-        self.apart.open()
 
     def crash(self) -> None:
         self.disk.crash()
@@ -225,105 +219,3 @@ def test_a_full_queue_leaves_the_rest_in_the_store_for_another_time() -> None:
     put_back(node, queue)
     queue.confirm()
     assert queue.taken == ["m1", "m2", "m3", "m4"] and not node.orphans.titles
-
-
-# -- marks -----------------------------------------------------------------------------------------
-
-
-def test_the_first_marks_are_kept_until_every_node_is_back() -> None:
-    node = Node()
-    assert (node.apart.begun, node.apart.created_in_partition(50)) == (False, False)
-    node.apart.begin(50, {7: DivergenceMark(100, (("b", 1),))})
-    node.apart.begin(60, {7: DivergenceMark(200, (("b", 1),))})
-    assert (node.apart.begun, node.apart.first(7, None)) == (True, 100)
-    assert node.apart.created_in_partition(50) and not node.apart.created_in_partition(49)
-    node.apart.end()
-    assert (node.apart.begun, node.apart.created_in_partition(50)) == (False, False)
-
-
-def test_marks_survive_a_restart_and_their_loss_sets_aside_too_much() -> None:
-    node = Node()
-    node.apart.begin(50, {7: DivergenceMark(100, (("b", 1),))})
-    node.start()
-    assert node.apart.first(7, None) == 100
-    assert node.apart.first(8, None) == 0, "no mark: it may all be ours"
-
-
-def healed(*queues: Queue) -> MetadataState:
-    state = MetadataState()
-    state.apply(c.PutVhost(Vhost("/")))
-    for queue in queues:
-        state.apply(c.PutQueue(queue))
-    return state
-
-
-def ring(
-    name: str, queue_id: int, members: str, in_sync: str = "", incarnation: int = 1, waits_for: str = "",
-    epoch: int = 2,
-) -> Queue:  # fmt: skip
-    incarnations = frozenset((member, incarnation) for member in members)
-    view = View(epoch, 5, tuple(members), frozenset(in_sync or members), incarnations=incarnations)
-    return Queue("/", name, queue_id, node=members[0], view=view, waits_for=tuple(waits_for))
-
-
-def test_against_a_winner_that_had_holes_everything_is_set_aside() -> None:
-    node = Node()
-    node.apart.begin(50, {7: DivergenceMark(100, (("b", 1),)), 8: DivergenceMark(10, ())})
-    assert node.apart.first(7, ring("q", 7, "bc")) == 100
-    assert node.apart.first(7, ring("q", 7, "c")) == 0, "c was not synchronised when we parted"
-    assert node.apart.first(7, ring("q", 9, "c")) == 100, "deleted and declared anew over there"
-    assert node.apart.first(8, ring("r", 8, "b")) == 0, "forced onto a node that never had it"
-    assert node.apart.first(7, ring("q", 7, "ba", waits_for="ba")) == 0, (
-        "they wait for losers, who give it up"
-    )
-    assert node.apart.first(7, ring("q", 7, "b", incarnation=2)) == 0, "b may have given it up as a loser"
-
-
-def test_what_becomes_of_a_losers_copy() -> None:
-    mine = ring("q", 7, "ab")
-    assert share("a", mine, "ab", healed(ring("q", 7, "cd"))) is SharedPrefix.SET_ASIDE
-    assert share("b", mine, "ab", healed(ring("q", 7, "cd"))) is SharedPrefix.DROP, "the master does it"
-    assert share("b", mine, "b", healed(ring("q", 7, "cd"))) is SharedPrefix.SET_ASIDE, "the master is gone"
-    assert share("b", ring("q", 7, "ab", "a"), "b", healed()) is SharedPrefix.DROP, "and b has holes"
-    assert share("a", mine, "ab", healed()) is SharedPrefix.SET_ASIDE, "they have deleted it"
-
-
-def test_a_loser_keeps_its_copy_of_a_queue_that_waits_for_it_on_the_winners_side() -> None:
-    mine = ring("q", 7, "ab")
-    down = healed(ring("q", 7, "ab", waits_for="ab"))
-    assert [share(name, mine, "ab", down) for name in "ab"] == [SharedPrefix.KEEP] * 2
-    promoted = healed(ring("q", 7, "ab", waits_for="ab", epoch=3))
-    assert share("a", mine, "ab", promoted) is SharedPrefix.SET_ASIDE, "it had another master over there"
-    assert share("a", mine, "ab", healed(ring("q", 7, "cd", waits_for="cd"))) is SharedPrefix.SET_ASIDE
-
-
-def test_a_queue_that_only_the_loser_holds_stays_as_it_is() -> None:
-    home = ring("q", 7, "a")
-    assert share("a", home, "a", healed(ring("q", 7, "a"))) is SharedPrefix.KEEP
-    assert share("a", home, "a", healed(ring("q", 7, "b"))) is SharedPrefix.SET_ASIDE, "forced elsewhere"
-    assert share("a", home, "a", healed(ring("q", 9, "a"))) is SharedPrefix.SET_ASIDE, (
-        "another queue of that name"
-    )
-
-
-def test_a_transferred_copy_is_set_aside_if_no_ring_member_is_present() -> None:
-    handed_on = ring("q", 7, "b", epoch=3)
-    assert share("a", handed_on, "ab", healed(ring("q", 7, "ac"))) is SharedPrefix.DROP, "b does it"
-    assert share("a", handed_on, "a", healed(ring("q", 7, "ac"))) is SharedPrefix.SET_ASIDE
-    assert share("a", handed_on, "a", healed(ring("q", 7, "a"))) is SharedPrefix.KEEP
-
-
-def test_a_former_member_keeps_the_copy_that_the_winner_counts_on() -> None:
-    left = ring("q", 7, "b")
-    assert share("a", left, "ab", healed(ring("q", 7, "ba"))) is SharedPrefix.KEEP, "the disk of b may be bad"
-    assert share("a", left, "ab", healed(ring("q", 7, "bc"))) is SharedPrefix.DROP, "the winner has c"
-    assert share("a", left, "ab", healed(ring("q", 7, "ba", epoch=3))) is SharedPrefix.DROP, (
-        "b was master there"
-    )
-    former = msgspec.structs.replace(ring("q", 7, "b"), former=(FormerMember("a", 1, 5),))
-    assert share("a", left, "ab", healed(former)) is SharedPrefix.KEEP
-
-
-def test_exclusive_queues_die_with_their_clients() -> None:
-    queue = Queue("/", "x", 7, durable=False, exclusive=True, node="a")
-    assert share("a", queue, "a", healed()) is SharedPrefix.DROP

@@ -58,7 +58,7 @@ def test_a_silent_winner_is_not_waited_for_for_ever() -> None:
     cluster = parted()
     asked: list[StateRequest] = []
     member = cluster.nodes["a"].member
-    waiting = StateFetch(member, lambda state, done: done(), lambda peer, want: asked.append(want))
+    waiting = StateFetch(member, lambda state, common, done: done(), lambda peer, want: asked.append(want))
     waiting.begin("b")
     assert waiting.goes_on(1000)
     waiting.received("b", StateChunk(1, 0, 10, b"12345"))
@@ -72,7 +72,7 @@ def test_it_is_over_when_there_is_no_fork_any_more() -> None:
     cluster = Cluster(2)
     given_up: list[MetadataState] = []
     waiting = StateFetch(
-        cluster.nodes["a"].member, lambda state, done: given_up.append(state), lambda peer, want: None
+        cluster.nodes["a"].member, lambda state, common, done: given_up.append(state), lambda peer, want: None
     )
     waiting.begin("b")
     assert not waiting.goes_on(0) and not given_up

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import records as r
 from mirrormq.metadata.changes import Deleted, Put
+from mirrormq.metadata.log_indexes import decided_at
 from mirrormq.metadata.state import MetadataState
 
 VHOSTS = st.sampled_from(["/", "v"])
@@ -213,7 +214,7 @@ def test_a_moved_queue_keeps_its_id() -> None:
     state = populated()
     (change,) = state.apply(c.PutQueue(r.Queue("/", "q", node="b"), if_absent=False))
     assert isinstance(change, Put)
-    assert change.before == r.Queue("/", "q", queue_id=1)
+    assert change.before == r.Queue("/", "q", queue_id=1, indexes=decided_at(0))
     assert change.record == r.Queue("/", "q", queue_id=1, node="b")
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from mirrormq.cluster.divergence import DivergenceMark
+from mirrormq.cluster.fork_index import ForkIndex
 from mirrormq.metadata import records
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue import Queue
@@ -18,21 +18,19 @@ if TYPE_CHECKING:
 
 
 class LiveQueueContents:
-    """Messages and divergence marks of all queues. Implements `cluster.orphan_collector.QueueContents`."""
+    """Messages and fork indexes of all queues. Implements `cluster.orphan_collector.QueueContents`."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._me = broker.settings.name
 
-    def marks(self) -> dict[int, DivergenceMark]:
-        """Return the divergence mark of each queue of this node, as it would be now."""
-        marks = {}
-        for record in self._broker.metadata.state.queues.values():
-            if self._me in record.ring.members:
-                others = record.ring.in_sync - {self._me}
-                shared = tuple(sorted(each for each in record.ring.incarnations if each[0] in others))
-                marks[record.queue_id] = DivergenceMark(self._first_unshared(record), shared)
-        return marks
+    def fork_indexes(self) -> dict[int, ForkIndex]:
+        """Return the fork index of each queue of this node, as it would be now."""
+        return {
+            record.queue_id: ForkIndex(self._first_unshared(record), record.indexes.view)
+            for record in self._broker.metadata.state.queues.values()
+            if self._me in record.ring.members
+        }
 
     def _first_unshared(self, record: records.Queue) -> int:
         replica = self._broker.replica_manager.replicas.get(record.queue_id)

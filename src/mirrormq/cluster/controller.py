@@ -68,10 +68,10 @@ class ApplicationHost(ForkRecoveryHost, Protocol):
         """Number of open connections."""
 
     def partition_started(self) -> None:
-        """Write divergence marks, because a missing node may continue without this one. Called repeatedly."""
+        """Write the fork indexes, because a missing node may continue without this one. Called repeatedly."""
 
     def partition_ended(self) -> None:
-        """Drop the divergence marks: all nodes are connected and share one history."""
+        """Drop the fork indexes: all nodes are connected and share one history."""
 
 
 class ClusterController:
@@ -235,7 +235,7 @@ class ClusterController:
         if member.leading:
             running = [node.name for node in member.metadata.state.nodes.values() if node.running]
             nodes_to_isolate = self._connectivity.nodes_to_isolate(running, self._now_ms)
-        self._update_divergence_marks()
+        self._update_fork_indexes()
         # Nodes that a peer still sees, or that may connect at any moment, keep their masters.
         seen = member.linked - nodes_to_isolate | self._seen_by_peers() | self._discovery.expected
         own = self.presence
@@ -327,8 +327,8 @@ class ClusterController:
         for peer in sorted(self.member.linked):
             self._send(peer, now, urgent=True)
 
-    def _update_divergence_marks(self) -> None:
-        """Write divergence marks while a node is missing, and drop them when all nodes share one leader
+    def _update_fork_indexes(self) -> None:
+        """Write the fork indexes when a node is missing, and drop them when all nodes share one leader
         again."""
         member = self.member
         voters = member.consensus.members.voters

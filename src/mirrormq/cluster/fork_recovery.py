@@ -34,8 +34,9 @@ class Send(Protocol):
 class ForkRecoveryHost(LifecycleHost, Protocol):
     """Application whose side may lose."""
 
-    def discard_state(self, winner: MetadataState, done: Callable[[], None]) -> None:
-        """Discard this node's state, because its side has lost; then call `done`.
+    def discard_state(self, winner: MetadataState, common: int, done: Callable[[], None]) -> None:
+        """Discard this node's state, because its side has lost; then call `done`. `common` is the last entry
+        that the metadata logs of both sides share.
 
         Close clients, set aside what the winner's cluster lacks, and stop. If the application does not run,
         set aside what is on disk.
@@ -139,9 +140,9 @@ class ForkRecovery:
             else:
                 self._send(name, notice, urgent=True)
 
-    def _give_up(self, winner: MetadataState, done: Callable[[], None]) -> None:
+    def _give_up(self, winner: MetadataState, common: int, done: Callable[[], None]) -> None:
         def stopped() -> None:
             self._serving.stopped()
             done()
 
-        self._serving.give_way(lambda: self._application.discard_state(winner, stopped))
+        self._serving.give_way(lambda: self._application.discard_state(winner, common, stopped))

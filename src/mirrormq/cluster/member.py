@@ -182,7 +182,7 @@ class Member:
         state = MetadataState.from_snapshot(now.snapshot())
         for entry in log.between(log.applied, log.last):
             if isinstance(entry.payload, Command):
-                state.apply(read_entry(entry.payload.data)[1])
+                state.apply(read_entry(entry.payload.data)[1], entry.index)
         for queue in now.queues.values():
             if queue.queue_id not in state.queue_keys:
                 state.store(queue)
@@ -474,7 +474,7 @@ class Member:
         for entry in ready.committed:
             self._log_bytes += len(entry.data)
             number = entry.number if entry.origin == self.name else None
-            _survive(trouble, self.metadata.apply, entry.data, number)
+            _survive(trouble, self.metadata.apply, entry.data, number, entry.index)
 
     def _must_sync(self, ready: Ready) -> bool:
         """Return whether the disk must be synced. A node that is the whole cluster need not sync changes that

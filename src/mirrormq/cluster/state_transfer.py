@@ -20,7 +20,8 @@ from collections.abc import Callable
 import msgspec
 
 from mirrormq.cluster.member import Member
-from mirrormq.consensus import Snapshot
+from mirrormq.consensus import LogHistory, Snapshot
+from mirrormq.consensus.log_history import common_index
 from mirrormq.metadata.state import MetadataState
 
 PART_BYTES = 256 * 1024
@@ -82,8 +83,9 @@ class StateExport:
         self._taken.pop(peer, None)
 
 
-GiveUp = Callable[[MetadataState, Callable[[], None]], None]
-"""Function that stops the application, sets aside what the given state's cluster lacks, and calls back."""
+GiveUp = Callable[[MetadataState, int, Callable[[], None]], None]
+"""Function that stops the application, sets aside what the given state's cluster lacks, and calls back. Its
+second argument is the last entry that the metadata logs of both sides share."""
 
 
 class StateFetch:
@@ -158,7 +160,10 @@ class StateFetch:
             return
         snapshot = _decode_snapshot(b"".join(self._parts))
         self._giving_up = True
-        self._give_up(MetadataState.from_snapshot(snapshot.state), lambda: self._reset(snapshot))
+        theirs = LogHistory(snapshot.runs, snapshot.index, snapshot.index)
+        common = common_index(self._member.consensus.state.log.history(), theirs)
+        winner = MetadataState.from_snapshot(snapshot.state)
+        self._give_up(winner, common, lambda: self._reset(snapshot))
 
     def _reset(self, snapshot: Snapshot) -> None:
         self._giving_up = False

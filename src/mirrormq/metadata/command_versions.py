@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 INTRODUCED: dict[type[c.Command], int] = {c.AssignLinks: 3, c.RestartLink: 3, c.FinishLink: 3}
 """Protocol version that all members must have for a command, if it is later than the oldest version."""
 
+LOG_INDEXES_SINCE = 3
+"""Protocol version that all members must have before records get log indexes. The snapshot of an older member
+lacks them, so the members would have different metadata."""
+
 
 class MembersTooOld(ResourceError):
     """Command that a member of the cluster cannot decode yet."""
@@ -32,6 +36,11 @@ def knows(state: MetadataState, kind: type[c.Command]) -> bool:
     """Return whether every member of the cluster knows a command."""
     needed = INTRODUCED.get(kind, PROTOCOL_VERSION_OLDEST)
     return needed <= PROTOCOL_VERSION_OLDEST or needed <= lowest_version(state)
+
+
+def knows_log_indexes(state: MetadataState) -> bool:
+    """Return whether every member of the cluster records log indexes (`metadata.log_indexes`)."""
+    return lowest_version(state) >= LOG_INDEXES_SINCE
 
 
 def check(state: MetadataState, command: c.Command) -> None:

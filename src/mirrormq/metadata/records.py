@@ -13,6 +13,7 @@ import msgspec
 
 from mirrormq.metadata.copy_records import CopyReport, FormerMember, Rescue
 from mirrormq.metadata.link_records import Link
+from mirrormq.metadata.log_indexes import LogIndexes
 from mirrormq.metadata.ring_view import View, alone
 from mirrormq.protocol_version import PROTOCOL_VERSION_OLDEST
 
@@ -144,6 +145,7 @@ class Queue(msgspec.Struct, frozen=True, tag="queue", array_like=True):
     synchronised again, is no longer wanted, or has left the cluster is not among them."""
     rescue: Rescue | None = None
     """Last promotion of a copy that may lack messages; None: there was none."""
+    indexes: LogIndexes = LogIndexes()
 
     @property
     def key(self) -> QueueKey:

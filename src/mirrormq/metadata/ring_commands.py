@@ -14,6 +14,8 @@ Six rules apply:
     of the ring because no policy wants it gives its copy up.
 6.  If a copy is promoted while others may hold messages that it lacks, the record says up to where it goes
     (`Rescue`). Every other node publishes what it holds above that again, as orphans.
+7.  A queue's record has the indexes of the log entries that decided it (`LogIndexes`), from the moment when
+    every member of the cluster records them.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mirrormq.metadata import commands as c
+from mirrormq.metadata.command_versions import knows_log_indexes
 from mirrormq.metadata.copy_records import CopyReport, FormerMember, Rescue
+from mirrormq.metadata.log_indexes import UNKNOWN, LogIndexes, decided_at
 from mirrormq.metadata.records import Node, Queue
 from mirrormq.metadata.ring_view import View
 
@@ -42,9 +46,9 @@ def born(state: MetadataState, queue: Queue) -> Queue:
     """Return a declared queue in a ring with the present incarnations of its members' nodes."""
     ring = queue.ring
     incarnations = {name: state.nodes[name].incarnation for name in ring.members if name in state.nodes}
-    return (
-        msgspec.structs.replace(queue, view=ring.with_incarnations(incarnations)) if incarnations else queue
-    )
+    indexes = decided_at(state.log_index) if knows_log_indexes(state) else LogIndexes()
+    view = ring.with_incarnations(incarnations) if incarnations else queue.view
+    return msgspec.structs.replace(queue, view=view, indexes=indexes)
 
 
 def put_node(state: MetadataState, command: c.PutNode) -> None:
@@ -68,6 +72,15 @@ def put_node(state: MetadataState, command: c.PutNode) -> None:
             journal_fault=before.journal_fault if record.incarnation == before.incarnation else "",
         )
     state.store(record)
+    if knows_log_indexes(state):
+        _begin_log_indexes(state)
+
+
+def _begin_log_indexes(state: MetadataState) -> None:
+    """Record log indexes of queues that lack them, because the last older member is upgraded now."""
+    for queue in [queue for queue in state.queues.values() if queue.indexes.view == UNKNOWN]:
+        indexes = msgspec.structs.replace(decided_at(state.log_index), declared=queue.indexes.declared)
+        state.store(msgspec.structs.replace(queue, indexes=indexes))
 
 
 def report_journal(state: MetadataState, command: c.ReportJournal) -> None:
@@ -164,8 +177,23 @@ def change_views(state: MetadataState, command: c.ChangeViews) -> None:
                     copies=queue.copies if change.waits_for else (),
                     former=_former(state, queue, change.view),
                     rescue=_rescue(state, queue, change),
+                    indexes=_indexes(state, queue, change.view),
                 )
             )
+
+
+def _indexes(state: MetadataState, queue: Queue, after: View) -> LogIndexes:
+    """Return the log indexes of a queue with its next view."""
+    before, indexes, now = queue.ring, queue.indexes, state.log_index
+    if not knows_log_indexes(state):
+        return msgspec.structs.replace(LogIndexes(), declared=indexes.declared)
+    if after.epoch == before.epoch:
+        return msgspec.structs.replace(indexes, view=now)
+    master, incarnation = after.master, before.incarnation_of(after.master)
+    # A copy from a disk has what was synced, and its node may have discarded it as the loser of a fork.
+    went_on = bool(incarnation) and incarnation == after.incarnation_of(master)
+    complete = went_on and master in before.in_sync
+    return msgspec.structs.replace(indexes, view=now, epoch=now, gap=indexes.gap if complete else now)
 
 
 def _former(state: MetadataState, queue: Queue, after: View) -> tuple[FormerMember, ...]:

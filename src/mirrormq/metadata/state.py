@@ -102,6 +102,8 @@ class MetadataState:
         self.queue_keys: dict[int, QueueKey] = {}
         """Queue id → (vhost, name)."""
         self.next_queue_id = 1
+        self.log_index = 0
+        """Index of the log entry that is applied now, or was applied last."""
         self.version = 0
         """Version that grows with every change."""
         self.access_version = 0
@@ -139,8 +141,9 @@ class MetadataState:
 
     # Changes.
 
-    def apply(self, command: c.Command) -> list[Change]:
-        """Apply one command; return the changes in order."""
+    def apply(self, command: c.Command, log_index: int = 0) -> list[Change]:
+        """Apply the command of a log entry; return the changes in order."""
+        self.log_index = log_index
         _APPLY[type(command)](self, command)
         return self.take_changes()
 

@@ -269,7 +269,7 @@ class MetadataStore:
         """Replace the numbers of proposed writes by those that the group gave them instead."""
         self._under_way = {renumbered.get(number, number): write for number, write in self._under_way.items()}
 
-    def apply(self, entry: bytes, number: int | None) -> None:
+    def apply(self, entry: bytes, number: int | None, log_index: int = 0) -> None:
         """Apply a committed entry. `number` is what `propose` returned, None if another node proposed it.
 
         All listeners are notified even if one of them fails, and so is the writer of the command, because the
@@ -277,7 +277,7 @@ class MetadataStore:
         """
         actor, command = read_entry(entry)
         write = None if number is None else self._under_way.pop(number, None)
-        changes = self.state.apply(command)
+        changes = self.state.apply(command, log_index)
         try:
             self._notify(WriteResult(command, changes, actor, write is not None))
         finally:

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mirrormq.broker.live_contents import LiveQueueContents
+from mirrormq.cluster.fork_index import LostFork
 from mirrormq.cluster.lifecycle import STOPPED_BY_OPERATOR, TOO_FEW
-from mirrormq.cluster.orphan_collector import OrphanLoss, StoredContents
+from mirrormq.cluster.orphan_collector import StoredContents
 from mirrormq.control import definitions_import
 from mirrormq.control.control_protocol import ControlError
 from mirrormq.errors import ConfigurationError, DamageError, StartError
@@ -67,7 +68,7 @@ class ApplicationSupervisor:
         try:
             application = Application(node, incarnation)
             if node.cluster_node.controller.apart:
-                _mark_divergence(application)
+                _record_fork_indexes(application)
             for command in naming_commands(node.metadata.state, settings.name, settings.cluster_name):
                 node.metadata.write(command)
             if settings.load_definitions is not None:
@@ -119,24 +120,27 @@ class ApplicationSupervisor:
         done = self._node.cluster_node.controller.serving.stopped
         self._stopping = self._node.loop.create_task(self.end(reason, done))
 
-    def discard_state(self, winner: MetadataState, done: Callable[[], None]) -> None:
+    def discard_state(self, winner: MetadataState, common: int, done: Callable[[], None]) -> None:
         """Stop after this node's side of a partition lost. Messages that only this side holds are set
         aside first."""
-        self._stopping = self._node.loop.create_task(self._collect_orphans_and_end(winner, done))
+        self._stopping = self._node.loop.create_task(self._collect_orphans_and_end(winner, common, done))
 
-    async def _collect_orphans_and_end(self, winner: MetadataState, done: Callable[[], None]) -> None:
+    async def _collect_orphans_and_end(
+        self, winner: MetadataState, common: int, done: Callable[[], None]
+    ) -> None:
         node = self._node
         if self._starting is not None:
             await asyncio.wait({self._starting})
         controller = node.cluster_node.controller
         at_ms = int(time.time() * 1000)
-        loss = OrphanLoss(node.cluster_node.member.state_at_the_end(), winner, controller.companions, at_ms)
+        mine = node.cluster_node.member.state_at_the_end()
+        fork = LostFork(mine, winner, common, controller.companions, at_ms)
         application = self.application
         if application is None:
-            orphan_count, damaged_count = self._set_aside_on_disk(loss)
+            orphan_count, damaged_count = self._set_aside_on_disk(fork)
         else:
             collector = application.orphan_collector
-            orphan_count = collector.set_aside(LiveQueueContents(application.broker), loss)
+            orphan_count = collector.set_aside(LiveQueueContents(application.broker), fork)
             damaged_count = collector.damaged_count
         if orphan_count:
             node.log.warning(f"set aside {orphan_count} messages as orphans: only the losing side held them")
@@ -145,17 +149,17 @@ class ApplicationSupervisor:
 
         def let_go() -> None:
             if application is not None:
-                application.orphan_collector.let_go(loss)
+                application.orphan_collector.let_go(fork)
 
         await self.end(LOST_TO_OTHERS, done, let_go)
 
-    def _set_aside_on_disk(self, loss: OrphanLoss) -> tuple[int, int]:
+    def _set_aside_on_disk(self, fork: LostFork) -> tuple[int, int]:
         settings = self._node.settings
         journal = Journal(LocalDisk(), str(settings.data_directory / "journal"), make_envelope)
         journal.open()
         orphan_collector = open_orphan_collector(settings, journal)
-        orphan_count = orphan_collector.set_aside(StoredContents(), loss)
-        orphan_collector.let_go(loss)
+        orphan_count = orphan_collector.set_aside(StoredContents(), fork)
+        orphan_collector.let_go(fork)
         orphan_collector.close()
         journal.close()
         return orphan_count, orphan_collector.damaged_count
@@ -189,16 +193,15 @@ class ApplicationSupervisor:
         return 0 if self.application is None else len(self.application.broker.connections)
 
     def partition_started(self) -> None:
-        """Write divergence marks: a node that may continue without this one is out of sight."""
+        """Write the fork indexes: a node that may continue without this one is out of sight."""
         if self.application is not None:
-            _mark_divergence(self.application)
+            _record_fork_indexes(self.application)
 
     def partition_ended(self) -> None:
-        """Remove the divergence marks: all nodes are connected and share one metadata history."""
+        """Drop the fork indexes: all nodes are connected and share one metadata history."""
         if self.application is not None:
             self.application.orphan_collector.partition_ended()
 
 
-def _mark_divergence(application: Application) -> None:
-    broker = application.broker
-    application.orphan_collector.partition_started(LiveQueueContents(broker), broker.metadata.state)
+def _record_fork_indexes(application: Application) -> None:
+    application.orphan_collector.partition_started(LiveQueueContents(application.broker))

@@ -9,7 +9,8 @@ from mirrormq.broker.broker import Broker, Environment
 from mirrormq.broker.live_contents import LiveQueueContents
 from mirrormq.broker.orphan_restorer import OrphanRestorer
 from mirrormq.clock import Clock
-from mirrormq.cluster.orphan_collector import OrphanCollector, OrphanLoss, StoredContents
+from mirrormq.cluster.fork_index import LostFork
+from mirrormq.cluster.orphan_collector import OrphanCollector, StoredContents
 from mirrormq.config.settings import Settings
 from mirrormq.connections.open_connections import open_connections
 from mirrormq.metadata.state import MetadataState
@@ -106,41 +107,38 @@ class SimulatedApplication:
         self._end()
         self._node.later(self._node.choice.randrange(STOPPING_MS), self._node.controller.serving.stopped)
 
-    def discard_state(self, winner: MetadataState, done: Callable[[], None]) -> None:
+    def discard_state(self, winner: MetadataState, common: int, done: Callable[[], None]) -> None:
         """Set aside what only this node's losing side has, and stop."""
         node = self._node
-        loss = OrphanLoss(
-            node.member.state_at_the_end(), winner, node.controller.companions, node.world.timeline.now_ms
-        )
+        mine, companions = node.member.state_at_the_end(), node.controller.companions
+        fork = LostFork(mine, winner, common, companions, node.world.timeline.now_ms)
         if self._journal is None:
             self._open_journal()
         assert self.orphan_collector is not None
         holdings = StoredContents() if self.broker is None else LiveQueueContents(self.broker)
-        self.orphan_collector.set_aside(holdings, loss)
-        self._end(loss)
+        self.orphan_collector.set_aside(holdings, fork)
+        self._end(fork)
         node.later(node.choice.randrange(STOPPING_MS), done)
 
-    def _end(self, loss: OrphanLoss | None = None) -> None:
+    def _end(self, fork: LostFork | None = None) -> None:
         broker, self.broker = self.broker, None
         if broker is not None:
             broker.detach()
             for connection in open_connections(broker):
                 connection.lost()
         if self._journal is not None:
-            if loss is not None and self.orphan_collector is not None:
-                self.orphan_collector.let_go(loss)
+            if fork is not None and self.orphan_collector is not None:
+                self.orphan_collector.let_go(fork)
             self._journal.close()
             self._journal = self.orphan_collector = None
 
     def partition_started(self) -> None:
-        """Write divergence marks, because a node is missing."""
+        """Write the fork indexes, because a node is missing."""
         if self.broker is not None and self.orphan_collector is not None:
-            self.orphan_collector.partition_started(
-                LiveQueueContents(self.broker), self.broker.metadata.state
-            )
+            self.orphan_collector.partition_started(LiveQueueContents(self.broker))
 
     def partition_ended(self) -> None:
-        """Drop the divergence marks."""
+        """Drop the fork indexes."""
         if self.orphan_collector is not None:
             self.orphan_collector.partition_ended()
 
