@@ -22,7 +22,7 @@ from mirrormq.cli import ctl
 from mirrormq.cli.command_line import UsageError, parse
 from mirrormq.cli.completion import WITHOUT_A_NODE
 from mirrormq.cli.ctl_commands import COMMANDS
-from mirrormq.cli.main import app
+from mirrormq.cli.program import app
 from tests.test_tidy import ROOT, name_of, tracked_files
 
 DOCUMENTS = [path for path in tracked_files() if path.suffix == ".md" and path.name != "LICENSES.md"]

@@ -87,7 +87,7 @@ PURE = (
 )  # fmt: skip
 OUTSIDE = {
     "aiohttp", "asyncio", "concurrent", "logging", "multiprocessing", "os", "pathlib",
-    "queue", "random", "secrets", "select", "selectors", "shutil", "signal", "socket", "ssl", "structlog",
+    "queue", "random", "secrets", "select", "selectors", "shutil", "signal", "socket", "ssl",
     "subprocess", "tempfile", "threading", "time", "uuid", "uvloop",
 }  # fmt: skip
 """Modules that a pure package never imports: clocks, randomness, files, sockets, threads, logs."""

@@ -35,7 +35,7 @@ _MODULES_BY_PACKAGE = {
 CORE_MODULES = frozenset(
     f"mirrormq.{package}.{name}" for package, names in _MODULES_BY_PACKAGE.items() for name in names.split()
 ) | {"mirrormq.clock"}
-"""Modules that are compiled. They import no msgspec, structlog or asyncio."""
+"""Modules that are compiled. They import no msgspec or asyncio."""
 
 GROUP = "mirrormq_core__mypyc"
 """Module with the machine code of the whole group, by mypyc's naming rule."""

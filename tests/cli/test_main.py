@@ -18,8 +18,9 @@ import pika
 import pytest
 
 from mirrormq.cli.help_pages import command_of
-from mirrormq.cli.main import app, main
+from mirrormq.cli.main import main
 from mirrormq.cli.processes import LocalCluster
+from mirrormq.cli.program import app
 from mirrormq.config.settings import Address
 from mirrormq.testing import Cluster
 from mirrormq.testing.port_allocator import free_ports

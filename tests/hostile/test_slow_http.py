@@ -13,8 +13,13 @@ from typing import Any
 import pytest
 
 from mirrormq.config.settings import Address
-from mirrormq.runtime.http_admission import CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS_MAX, HttpAdmission
-from mirrormq.runtime.http_connection import HEAD_TIMEOUT_S, OUTPUT_BYTES_MAX
+from mirrormq.runtime.http_admission import (
+    CONNECTIONS_MAX,
+    CONNECTIONS_PER_ADDRESS_MAX,
+    HEAD_TIMEOUT_S,
+    HttpAdmission,
+)
+from mirrormq.runtime.http_connection import OUTPUT_BYTES_MAX
 from mirrormq.runtime.http_server import HttpServer
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.ports import free_port

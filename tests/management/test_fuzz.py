@@ -20,7 +20,7 @@ from urllib.parse import quote
 import pytest
 
 from mirrormq.control import definitions_document
-from mirrormq.management.resources import ROUTES
+from mirrormq.management.api_routes import ROUTES
 from mirrormq.management.route_table import ApiRoute
 from tests.brokers.mirrormq import MirrorMQ
 from tests.management.conftest import managed

@@ -5,10 +5,10 @@ from __future__ import annotations
 import http.client
 import re
 
+from mirrormq.management.api_routes import ROUTES
 from mirrormq.management.descriptions import BODIES, SENTENCES
 from mirrormq.management.live_push import LivePush
 from mirrormq.management.openapi import OpenApiGuide
-from mirrormq.management.resources import ROUTES
 from mirrormq.management.route_table import ApiRoute
 from tests.brokers.mirrormq import MirrorMQ
 from tests.management.http import Client

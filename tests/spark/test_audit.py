@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
-from mirrormq.cli.main import app
+from mirrormq.cli.program import app
 from mirrormq.history import HistoryWriter
 from mirrormq.spark.audit import message_outcomes, order
 from mirrormq.spark.audit.findings import Findings

@@ -22,7 +22,7 @@ from pika.adapters.blocking_connection import BlockingChannel as Channel
 from pyspark.sql import DataFrame, SparkSession
 from typer.testing import CliRunner
 
-from mirrormq.cli.main import app
+from mirrormq.cli.program import app
 from mirrormq.spark.jobs import archive as archive_job
 from mirrormq.spark.jobs import compaction
 from mirrormq.spark.jobs.archive import ArchiveOptions, archive, interval

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from mirrormq.cli.main import app
+from mirrormq.cli.program import app
 from mirrormq.history import SCHEMA, HistoryWriter
 from mirrormq.spark.audit.history_events import read_events
 from mirrormq.spark.pipeline_errors import PipelineError

@@ -9,9 +9,8 @@ fuzzy match in it), and `\\Q…\\E`, `\\z`, `\\Z`, `\\h`, `\\x{…}` have their 
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
-
-import regex
 
 MATCH_TIMEOUT_S = 0.02
 """Time limit of one match. Ordinary patterns over names (at most 255 octets) take microseconds. PCRE's own
@@ -25,10 +24,10 @@ thousand queues costs seconds instead of minutes. Its fast matches, in microseco
 PATTERNS_CACHED_MAX = 4096
 """Compiled patterns kept: some kilobytes each. Real brokers have tens or hundreds."""
 
-_REPEAT_COUNT = regex.compile(rb"\{\d+(?:,\d*)?\}")
-_HEX_ESCAPE = regex.compile(rb"\\x\{([0-9a-fA-F]{1,2})\}")
-_BRACED_ESCAPE = regex.compile(rb"\\[pPgkNo]\{[^}]*\}")
-_POSIX_CLASS = regex.compile(rb"\[:\^?[a-z]+:\]")
+_REPEAT_COUNT = re.compile(rb"\{\d+(?:,\d*)?\}")
+_HEX_ESCAPE = re.compile(rb"\\x\{([0-9a-fA-F]{1,2})\}")
+_BRACED_ESCAPE = re.compile(rb"\\[pPgkNo]\{[^}]*\}")
+_POSIX_CLASS = re.compile(rb"\[:\^?[a-z]+:\]")
 _ESCAPES = {b"\\z": rb"\Z", b"\\Z": rb"(?=\n?\Z)", b"\\h": rb"[ \t]", b"\\e": rb"\x1b"}
 
 _PERL_TEXTS = {
@@ -40,6 +39,11 @@ _PERL_TEXTS = {
     "bad character range": "range out of order in character class",
 }
 """PCRE's text for each error text of `regex`."""
+
+
+MATCHES_ALL = frozenset({"", ".*"})
+"""Patterns of most users. They are not compiled: `regex` takes 1 MB and is imported for the first other
+pattern."""
 
 
 class PatternInvalid(Exception):
@@ -57,6 +61,8 @@ class _Pattern:
     __slots__ = ("_search", "timeouts")
 
     def __init__(self, raw: bytes) -> None:
+        import regex
+
         self._search = regex.compile(_translate(raw)).search
         self.timeouts = 0
 
@@ -76,6 +82,8 @@ def check(pattern: str) -> None:
 
 def matches(pattern: str, name: str) -> bool:
     """Whether the pattern occurs in the name; False too if it is invalid or exceeds the time limit."""
+    if pattern in MATCHES_ALL:
+        return True
     try:
         return _compile(pattern).occurs_in(name.encode("utf-8", "surrogateescape"))
     except PatternInvalid:
@@ -89,6 +97,8 @@ def permits(pattern: str, name: str) -> bool:
 
 @lru_cache(maxsize=PATTERNS_CACHED_MAX)
 def _compile(pattern: str) -> _Pattern:
+    import regex
+
     raw = pattern.encode("utf-8", "surrogateescape")
     try:
         return _Pattern(raw)
@@ -133,6 +143,8 @@ def _translate(raw: bytes) -> bytes:
 def _translate_escape(raw: bytes, at: int, *, in_class: bool) -> tuple[bytes, int]:
     if raw.startswith(rb"\Q", at):
         end = raw.find(rb"\E", at)
+        import regex
+
         quoted = raw[at + 2 : end] if end >= 0 else raw[at + 2 :]
         return regex.escape(quoted), end + 2 if end >= 0 else len(raw)
     if raw.startswith(rb"\E", at):

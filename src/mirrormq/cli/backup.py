@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirrormq.cli.pipeline_common import EXIT_INTERRUPTED
+from mirrormq.cli import exit_codes
 
 if TYPE_CHECKING:
     from mirrormq.backup.backup_run import Progress
@@ -116,4 +116,4 @@ def _reported(command: str, stopped: str) -> Iterator[None]:
     except KeyboardInterrupt:
         _clear()
         print(f"mirrormq {command}: stopped; {stopped}.", file=sys.stderr)
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+        raise typer.Exit(exit_codes.INTERRUPTED) from None

@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from mirrormq.cli.pipeline_common import EXIT_INTERRUPTED
+from mirrormq.cli import exit_codes
 from mirrormq.cli.processes import ClusterError
 from mirrormq.cli.signals import ended_by_signals
 
@@ -70,7 +70,8 @@ def chaos(
         _fail(str(error))
     except KeyboardInterrupt:
         _fail(
-            f"interrupted; there is no verdict, and the history in {history} is incomplete", EXIT_INTERRUPTED
+            f"interrupted; there is no verdict, and the history in {history} is incomplete",
+            exit_codes.INTERRUPTED,
         )
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")

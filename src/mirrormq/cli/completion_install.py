@@ -60,7 +60,7 @@ def completion(shell: Annotated[str, typer.Argument(help="bash, zsh or fish.")])
 
 def autocomplete(context: typer.Context) -> None:
     """Print the candidates for the last word; completion scripts call this command."""
-    from mirrormq.cli.main import app  # Imported here because main imports this module.
+    from mirrormq.cli.program import app  # Imported here because it imports this module.
 
     words = context.args[1:] if context.args[:1] == ["--"] else context.args
     *before, unfinished = words or [""]

@@ -8,11 +8,10 @@ from contextlib import contextmanager
 
 import typer
 
+from mirrormq.cli import exit_codes
+
 EXIT_UNUSABLE = 2
 """Exit code of a job that could not run: invalid option, no history, no Spark. Code 1 is a failed audit."""
-
-EXIT_INTERRUPTED = 130
-"""Exit code that shells give a program ended by Ctrl-C."""
 
 
 def spark_settings(given: list[str]) -> dict[str, str]:
@@ -53,4 +52,4 @@ def errors_reported(job: str, stopped: str = "run it again to continue") -> Iter
         raise typer.Exit(EXIT_UNUSABLE) from None
     except KeyboardInterrupt:
         print(f"mirrormq pipeline {job}: stopped; {stopped}", file=sys.stderr)
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+        raise typer.Exit(exit_codes.INTERRUPTED) from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import traceback
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
@@ -17,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from mirrormq.control.control_protocol import ControlError
 from mirrormq.management import access, columns, cors, origins, sample_ranges
 from mirrormq.management.api_request import ApiRequest, EmptyReply, ListReply, RawReply, StreamReply
+from mirrormq.management.api_routes import ROUTES
 from mirrormq.management.http_errors import (
     METHOD_NOT_ALLOWED,
     NOT_FOUND,
@@ -31,12 +33,19 @@ from mirrormq.management.http_errors import (
 )
 from mirrormq.management.json_encoding import query_of
 from mirrormq.management.live_push import LivePush
-from mirrormq.management.managed_node import GONE, ROLE, ClientGone, ManagedNode, TooManyLogins
+from mirrormq.management.managed_node import (
+    GONE,
+    MANAGEMENT,
+    METRICS,
+    ROLE,
+    ClientGone,
+    ManagedNode,
+    TooManyLogins,
+)
 from mirrormq.management.metrics import CONTENT_TYPE, PATHS, gather
 from mirrormq.management.openapi import OpenApiGuide
 from mirrormq.management.paged_listing import chunks
 from mirrormq.management.peer_server import PeerServer
-from mirrormq.management.resources import ROUTES
 from mirrormq.management.route_table import FILES_ALLOW, ApiRoute, RouteTable
 from mirrormq.management.static_pages import StaticPages
 from mirrormq.management.statistics import Statistics
@@ -50,24 +59,17 @@ POLICY = {"content-security-policy": "script-src 'self'; object-src 'self'", "va
 JSON = {**POLICY, "content-type": "application/json", "x-content-type-options": "nosniff"}
 NO_USER = User("")
 API = "/api/"
-MANAGEMENT = "management"
-"""Role of listeners that serve the API and the page, and metrics if these have no listener."""
-METRICS = "metrics"
-"""Role of the listener that serves only metrics."""
-
-
 METRICS_ROUTE = ApiRoute("metrics", access.monitor, {})
 
 
 class HttpApplication:
     """HTTP API of one node."""
 
-    def __init__(self, node: ManagedNode, statistics: Statistics) -> None:
+    def __init__(self, node: ManagedNode, statistics: Statistics, live: LivePush) -> None:
         self._node = node
         self._statistics = statistics
-        self.live = LivePush(node, statistics)
-        self.answering = PeerServer(node, statistics, self.live)
-        routes = [*ROUTES, *self.live.routes]
+        self.answering = PeerServer(node, statistics, live)
+        routes = [*ROUTES, *live.routes]
         self.routes = [*routes, *OpenApiGuide(routes).routes]
         self._router = RouteTable(self.routes)
         self._pages = StaticPages()
@@ -88,7 +90,8 @@ class HttpApplication:
             allow = response.headers.get("allow", "")
             options = self._node.settings.cors
             response.headers.update(cors.headers(options, request.method, request.headers, allow))
-        await response(scope, receive, send)
+        with suppress(ClientDisconnect):
+            await response(scope, receive, send)
 
     def _refusal(self, request: Request, error: Exception) -> HttpRefusal:
         if isinstance(error, TooManyLogins):

@@ -25,6 +25,12 @@ complete."""
 ROLE = "mirrormq.role"
 """Key in a request's scope: the role of the listener that accepted it."""
 
+MANAGEMENT = "management"
+"""Role of listeners that serve the API and the page, and metrics if these have no listener."""
+
+METRICS = "metrics"
+"""Role of the listener that serves only metrics."""
+
 
 class ClientGone(OSError):
     """Disconnection of the client that waits for the reply."""

@@ -10,8 +10,6 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-import regex
-
 from mirrormq.management import columns
 from mirrormq.management.api_request import ListReply
 from mirrormq.management.http_errors import BAD_REQUEST, HttpRefusal, bad_request, encode
@@ -127,6 +125,8 @@ async def _filtered(listing: ListReply, query: dict[str, str]) -> list[Any]:
     assert listing.name is not None
     if not part:
         return list(listing.items)
+    import regex
+
     try:
         is_pattern = query.get("use_regex") == "true"
         pattern = regex.compile(part if is_pattern else regex.escape(part), regex.IGNORECASE)

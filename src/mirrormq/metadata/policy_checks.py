@@ -7,10 +7,9 @@ whole, and finally unknown keys. `ha-orphans` and `ha-redeliver` are extensions 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
-
-import regex
 
 from mirrormq.auth import patterns
 from mirrormq.metadata.erlang_proplists import properties, term
@@ -38,7 +37,7 @@ FEDERATION_KEYS = {
 }
 """Policy keys that federate exchanges and queues, with RabbitMQ's words; a policy has at most one of them."""
 
-_MAX_AGE = regex.compile(r"[0-9]+[YMDhms]")
+_MAX_AGE = re.compile(r"[0-9]+[YMDhms]")
 
 
 class PolicyInvalid(Exception):

@@ -38,6 +38,7 @@ from mirrormq.runtime.broker_links import BrokerLinks
 from mirrormq.runtime.client_sockets import ClientSockets
 from mirrormq.runtime.journal_opening import open_orphan_collector, recover
 from mirrormq.runtime.listeners import Listener, listen
+from mirrormq.runtime.log_output import Logger
 from mirrormq.runtime.management_server import ManagementServer
 from mirrormq.runtime.password_checker import PasswordChecker
 from mirrormq.runtime.resource_watch import ResourceWatch, raise_file_handle_limit, total_memory_bytes
@@ -71,7 +72,7 @@ class Application:
         self.settings = settings = node.settings
         self.metadata = node.metadata
         self.started_at_s = node.started_at_s
-        self._log: Any = node.log
+        self._log: Logger = node.log
         self.loop = self._loop = node.loop
         handles = raise_file_handle_limit() - limits.FILE_HANDLES_RESERVED
         most = settings.connection_max
@@ -200,9 +201,7 @@ class Application:
 
     def _write_log_entries(self) -> None:
         for log_entry in self.broker.log_entries.take():
-            getattr(self._log, log_entry.level)(
-                log_entry.text, category=log_entry.category, **log_entry.facts
-            )
+            self._log.log(log_entry.level, log_entry.text, category=log_entry.category, **log_entry.facts)
 
     def after_waiting(self) -> None:
         """Schedule a turn after an event that a connection waited for."""
@@ -322,7 +321,7 @@ class Application:
 
     def log_link(self, level: str, text: str) -> None:
         """Write a line about a link to the log."""
-        getattr(self._log, level)(text, category=FEDERATION)
+        self._log.log(level, text, category=FEDERATION)
 
     def warn(self, line: str) -> None:
         """Write a warning to the log."""

@@ -43,6 +43,7 @@ from mirrormq.peers.peer_handshake import PeerIdentity
 from mirrormq.protocol_version import PROTOCOL_VERSION_OLDEST
 from mirrormq.remote.remote_messages import StreamFrame, StreamHello
 from mirrormq.replication.ring_messages import RingBatch
+from mirrormq.runtime.log_output import Logger
 from mirrormq.runtime.peer_dialler import PeerAddress
 from mirrormq.runtime.peer_links import PeerLinks
 from mirrormq.runtime.peer_rpc import PeerRpc
@@ -76,7 +77,7 @@ class ClusterNodeHost(Protocol):
     """Interface of the node that `ClusterNode` requires."""
 
     settings: Settings
-    log: Any
+    log: Logger
     loop: asyncio.AbstractEventLoop
 
     def die(self, failure: Exception) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mirrormq.cluster.bootstrap import new_cluster
 from mirrormq.cluster.discovered_peers import DiscoveryFailed, may_create
@@ -25,6 +25,7 @@ from mirrormq.config.settings import CLUSTER_PORT, Address, Settings
 from mirrormq.consensus import Snapshot
 from mirrormq.control.control_protocol import ControlError, Request
 from mirrormq.runtime.first_boot import boot
+from mirrormq.runtime.log_output import Logger
 from mirrormq.runtime.peer_discovery import discovered_peers
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def found_cluster(cluster: ClusterNode, files: ConsensusLog) -> None:
     boot(cluster.member.metadata, cluster.settings)
 
 
-async def form(cluster: ClusterNode, files: ConsensusLog, log: Any, stopped: asyncio.Event) -> None:
+async def form(cluster: ClusterNode, files: ConsensusLog, log: Logger, stopped: asyncio.Event) -> None:
     """Find a cluster or create one. Return when this node has asked to join, or has created its cluster, or
     is being stopped."""
     settings = cluster.settings
@@ -94,7 +95,7 @@ async def form(cluster: ClusterNode, files: ConsensusLog, log: Any, stopped: asy
 
 
 async def _form_discovered(
-    cluster: ClusterNode, files: ConsensusLog, log: Any, stopped: asyncio.Event
+    cluster: ClusterNode, files: ConsensusLog, log: Logger, stopped: asyncio.Event
 ) -> None:
     """Repeat discovery until a discovered node has a cluster, or this node may create one."""
     settings = cluster.settings

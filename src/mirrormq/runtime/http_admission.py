@@ -13,6 +13,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
+HEAD_TIMEOUT_S = 5.0
+"""RabbitMQ's limit for a request's head, counted from the connection or from the request's first byte."""
+
 CONNECTIONS_MAX = 500
 """Maximum HTTP connections of a node. A browser opens six."""
 

@@ -19,13 +19,11 @@ from urllib.parse import unquote
 import h11
 
 from mirrormq.auth.addresses import address_block
+from mirrormq.runtime.http_admission import HEAD_TIMEOUT_S
 from mirrormq.runtime.http_exchange import HttpExchange
 
 if TYPE_CHECKING:
     from mirrormq.runtime.http_server import HttpServer
-
-HEAD_TIMEOUT_S = 5.0
-"""RabbitMQ's limit for a request's head, counted from the connection or from the request's first byte."""
 
 IDLE_TIMEOUT_S = 60.0
 """RabbitMQ's limit for the time between two requests of a connection."""

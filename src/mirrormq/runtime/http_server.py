@@ -7,21 +7,21 @@ import traceback
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from starlette.requests import ClientDisconnect
-
 from mirrormq.config.settings import Address
 from mirrormq.errors import start_error
 from mirrormq.management.managed_node import ClientGone
-from mirrormq.runtime.http_admission import HttpAdmission, is_reserved_path
-from mirrormq.runtime.http_connection import HEAD_TIMEOUT_S, HttpConnection
-from mirrormq.runtime.http_exchange import HttpExchange, Message
+from mirrormq.runtime.http_admission import HEAD_TIMEOUT_S, HttpAdmission, is_reserved_path
 
 if TYPE_CHECKING:
     import ssl
 
-Application = Callable[
-    [dict[str, Any], Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
-]
+    from mirrormq.runtime.http_connection import HttpConnection
+    from mirrormq.runtime.http_exchange import HttpExchange, Message
+
+    Application = Callable[
+        [dict[str, Any], Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]],
+        Awaitable[None],
+    ]
 
 STOP_TIMEOUT_S = 2.0
 """Seconds that running requests may continue when the node stops."""
@@ -48,7 +48,7 @@ class HttpServer:
         for host in hosts:
             try:
                 server = await loop.create_server(
-                    lambda: HttpConnection(self, is_tls=context is not None, role=role),
+                    lambda: self._connection(is_tls=context is not None, role=role),
                     host,
                     address.port,
                     ssl=context,
@@ -61,6 +61,11 @@ class HttpServer:
                 raise start_error(text, error) from error
             self._servers.append(server)
             opened = True
+
+    def _connection(self, *, is_tls: bool, role: str) -> HttpConnection:
+        from mirrormq.runtime.http_connection import HttpConnection  # Brings h11 when a client comes.
+
+        return HttpConnection(self, is_tls=is_tls, role=role)
 
     @property
     def requests(self) -> int:
@@ -79,7 +84,7 @@ class HttpServer:
                 await exchange.refuse(refusal)
             else:
                 await self._application(exchange.scope, exchange.receive, exchange.send)
-        except (ClientGone, ClientDisconnect):
+        except ClientGone:
             pass  # a client may close at any time; no log line
         except Exception as error:
             self._warn("HTTP request failed:\n" + "".join(traceback.format_exception(error)))

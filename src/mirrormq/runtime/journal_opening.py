@@ -8,12 +8,12 @@ messages then go to a separate queue, where the operator can inspect and move th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from mirrormq.cluster.orphan_collector import OrphanCollector
 from mirrormq.config.settings import Settings
 from mirrormq.metadata import commands, records
 from mirrormq.metadata.store import MetadataStore
+from mirrormq.runtime.log_output import Logger
 from mirrormq.storage.disk import LocalDisk
 from mirrormq.storage.journal import Journal
 from mirrormq.storage.recovery_report import Dropped
@@ -22,7 +22,7 @@ LOST_QUEUE = "mirrormq.lost-queue.{}"
 
 
 def recover(
-    journal: Journal, metadata: MetadataStore, lost: Sequence[Dropped], settings: Settings, log: Any
+    journal: Journal, metadata: MetadataStore, lost: Sequence[Dropped], settings: Settings, log: Logger
 ) -> None:
     """Open the journal and reconcile it with the metadata. `lost` lists the unreadable parts of the
     metadata."""
@@ -48,7 +48,7 @@ def open_orphan_collector(settings: Settings, journal: Journal) -> OrphanCollect
     return orphan_collector
 
 
-def _adopt(journal: Journal, metadata: MetadataStore, settings: Settings, log: Any) -> None:
+def _adopt(journal: Journal, metadata: MetadataStore, settings: Settings, log: Logger) -> None:
     """Declare a queue for each set of messages whose queue declaration was lost."""
     state = metadata.state
     vhost = settings.default_vhost if settings.default_vhost in state.vhosts else next(iter(state.vhosts))

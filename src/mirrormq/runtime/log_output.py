@@ -10,13 +10,13 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections import deque
-from collections.abc import MutableMapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partialmethod
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Any, TextIO
 
 import msgspec
-import structlog
 
 from mirrormq.config.settings import LogOptions
 
@@ -31,7 +31,7 @@ LINES_KEPT = 1_000
 DEFAULT = "default"
 CATEGORY = "category"
 
-Event = MutableMapping[str, Any]
+Facts = Mapping[str, Any]
 
 
 class _Output:
@@ -59,10 +59,9 @@ class _Output:
         """Path of the log file; None for the console."""
         return self._path
 
-    def write(self, level: str, category: str, event: Event) -> str:
+    def write(self, level: str, category: str, text: str, facts: Facts) -> str:
         """Write a line if possible, and return it. A full disk or a closed console must not stop the
         operation that the line reports."""
-        text, facts = str(event["event"]), {name: event[name] for name in event if name not in _NOT_FACTS}
         now = str(datetime.now().astimezone())
         line = (self._json if self._is_json else self._plain)(level, category, text, facts, now)
         printable = _encodable(line)
@@ -70,23 +69,20 @@ class _Output:
             self._stream.write(printable + "\n")
         return printable
 
-    def _plain(self, level: str, category: str, text: str, facts: dict[str, Any], now: str) -> str:
+    def _plain(self, level: str, category: str, text: str, facts: Facts, now: str) -> str:
         """Format a line for people. Facts that the text contains already are left out."""
         shown = f"\x1b[{COLOURS[level]}m{level}\x1b[0m" if self._coloured else level
         more = "".join([f" {name}={value!r}" for name, value in facts.items() if str(value) not in text])
         return f"{now} [{shown}] {text}{more}"
 
     @staticmethod
-    def _json(level: str, category: str, text: str, facts: dict[str, Any], now: str) -> str:
+    def _json(level: str, category: str, text: str, facts: Facts, now: str) -> str:
         domain = "rabbitmq" if category == DEFAULT else f"rabbitmq.{category}"
         line = {"time": now, "level": level, "msg": text, "domain": domain, **facts}
         sendable = {
             name: _encodable(value) if isinstance(value, str) else value for name, value in line.items()
         }
         return msgspec.json.encode(sendable, enc_hook=repr).decode()
-
-
-_NOT_FACTS = frozenset({"event", CATEGORY})
 
 
 def _encodable(text: str) -> str:
@@ -132,28 +128,46 @@ class Logs:
         for output in self._outputs:
             output.reopen()
 
-    def logger(self) -> Any:
-        """Return a logger: `info("text", fact=…)` and the like; `bind(category=…)` returns one of another
-        category."""
-        return structlog.wrap_logger(
-            structlog.ReturnLogger(), processors=[self._write], wrapper_class=structlog.BoundLogger
-        )
+    def logger(self) -> Logger:
+        """Return a logger of the default category."""
+        return Logger(self._write, DEFAULT)
 
-    def _write(self, _: Any, level: str, event: Event) -> NoReturn:
-        category = event.get(CATEGORY, DEFAULT)
+    def _write(self, level: str, category: str, text: str, facts: Facts) -> None:
         wanted = LEVELS[self._levels.get(category, self._levels[DEFAULT])]
         rank = LEVELS[level]
         lines = [
-            output.write(level, category, event)
+            output.write(level, category, text, facts)
             for output in self._outputs
             if rank >= max(wanted, output.level)
         ]
         if lines:
             self._kept.append(lines[-1])
             self._written += 1
-        raise structlog.DropEvent
 
 
-def logger(options: LogOptions) -> Any:
+class Logger:
+    """Logger of one category: `info("text", fact=…)` and the like. A call may name another category."""
+
+    def __init__(self, write: Callable[[str, str, str, Facts], None], category: str) -> None:
+        self._write = write
+        self._category = category
+
+    def bind(self, category: str) -> Logger:
+        """Return a logger of another category."""
+        return Logger(self._write, category)
+
+    def log(self, level: str, text: str, /, *, category: str | None = None, **facts: Any) -> None:
+        """Write a line of a level that is known only now."""
+        self._write(level, self._category if category is None else category, text, facts)
+
+    debug = partialmethod(log, "debug")
+    info = partialmethod(log, "info")
+    notice = partialmethod(log, "notice")
+    warning = partialmethod(log, "warning")
+    error = partialmethod(log, "error")
+    critical = partialmethod(log, "critical")
+
+
+def logger(options: LogOptions) -> Logger:
     """Return a logger as the `log.*` settings describe it."""
     return Logs(options).logger()

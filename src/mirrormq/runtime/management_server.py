@@ -21,8 +21,8 @@ from mirrormq.control.dispatch import answer
 from mirrormq.control.node_interface import ClusterInterface, LiveObjects
 from mirrormq.events.event_exchange import HTTP
 from mirrormq.management import os_metrics
-from mirrormq.management.http_application import MANAGEMENT, METRICS, HttpApplication
-from mirrormq.management.managed_node import ClientGone, DirectChannel, TooManyLogins
+from mirrormq.management.live_push import LivePush
+from mirrormq.management.managed_node import MANAGEMENT, METRICS, ClientGone, DirectChannel, TooManyLogins
 from mirrormq.management.statistics import Statistics
 from mirrormq.metadata.records import User
 from mirrormq.metadata.store import MetadataStore
@@ -36,6 +36,7 @@ from mirrormq.runtime.tls import server_context
 
 if TYPE_CHECKING:
     from mirrormq.connections.connection import Connection
+    from mirrormq.management.http_application import HttpApplication
     from mirrormq.runtime.application import Application as NodeApplication
 
 
@@ -126,7 +127,7 @@ class ManagementServer:
 
     def __init__(self, node: NodeApplication) -> None:
         self._node = node
-        managed = _Managed(node)
+        self._managed = managed = _Managed(node)
         interval_s = node.settings.collect_statistics_interval_ms / 1000
         self.statistics = Statistics(
             node.broker,
@@ -134,14 +135,34 @@ class ManagementServer:
             lambda: os_metrics.numbers(managed),
             node.settings.rates_mode,
         )
-        self.application = HttpApplication(managed, self.statistics)
+        self._live = LivePush(managed, self.statistics)
+        self._application: asyncio.Future[HttpApplication] | None = None
         self._timeline = TimelineKeeper(node)
-        self._http = HttpServer(self.application, node.warn)
+        self._http = HttpServer(self._serve, node.warn)
         self._sampling: asyncio.Task[None] | None = None
 
     async def answer(self, kind: str, question: dict[str, Any]) -> str:
         """Reply to a request from another node's API."""
-        return await self.application.answering.answer(kind, question)
+        application = await self._loaded()
+        return await application.answering.answer(kind, question)
+
+    async def _serve(self, *request: Any) -> None:
+        """Pass an ASGI request to the application."""
+        application = await self._loaded()
+        await application(*request)
+
+    async def _loaded(self) -> HttpApplication:
+        """Return the application. The first request loads it, in a thread, because that takes some 50 ms; a
+        node without an operator at the page saves 3 MB."""
+        if self._application is None:
+            loop = asyncio.get_running_loop()
+            self._application = loop.run_in_executor(None, self._load)
+        return await asyncio.shield(self._application)
+
+    def _load(self) -> HttpApplication:
+        from mirrormq.management.http_application import HttpApplication
+
+        return HttpApplication(self._managed, self.statistics, self._live)
 
     async def start(self) -> None:
         """Open the listeners and start sampling statistics."""
@@ -157,7 +178,7 @@ class ManagementServer:
 
     async def _sample(self) -> None:
         """Sample statistics, and push changes to live viewers."""
-        parts = (self.statistics, self.application.live, self._timeline)
+        parts = (self.statistics, self._live, self._timeline)
         tasks = [asyncio.create_task(part.run()) for part in parts]
         try:
             await asyncio.wait(tasks)
@@ -168,7 +189,7 @@ class ManagementServer:
     async def stop(self) -> None:
         """Accept no new requests. Running requests may complete within a timeout."""
         self._http.close()
-        self.application.live.close()
+        self._live.close()
         self.statistics.detach()
         self._timeline.close()
         if self._sampling is not None:

@@ -31,6 +31,7 @@ from mirrormq.control.node_interface import AppState, ClusterInterface, LiveObje
 from mirrormq.errors import DamageError
 from mirrormq.metadata.store import MetadataStore
 from mirrormq.runtime import formation, log_output, service_manager
+from mirrormq.runtime.allocator import return_large_blocks
 from mirrormq.runtime.application import Application
 from mirrormq.runtime.application_supervisor import ApplicationSupervisor
 from mirrormq.runtime.certificate_files import CHECK_INTERVAL_S, RenewedCertificates
@@ -61,7 +62,7 @@ class Node:
         self.settings = settings
         self.loop = loop
         self.logs = log_output.Logs(settings.log)
-        self.log: Any = self.logs.logger()
+        self.log = self.logs.logger()
         self.started_at_s = time.time()
         self.exit_code = 0
         self.certificates = RenewedCertificates(self.log)
@@ -331,6 +332,7 @@ def _tune_collector() -> None:
 def run(settings: Settings) -> int:
     """Run one node in the foreground. Return the exit code."""
     shovel_definitions(settings.static_shovels)  # refuses bad ones before anything is opened
+    return_large_blocks()
     uvloop.install()
 
     async def main() -> int:
