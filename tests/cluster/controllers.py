@@ -19,6 +19,7 @@ from mirrormq.metadata.records import Policy, Queue, Vhost
 from mirrormq.metadata.state import MetadataState
 from mirrormq.simulator.network import Network
 from mirrormq.simulator.simulated_node import SimulatedNode
+from mirrormq.simulator.tight_limits import RunLimits
 from mirrormq.simulator.virtual_time import VirtualTime
 
 
@@ -78,6 +79,7 @@ class Cluster:
 
     def __init__(self, count: int, handling: PartitionHandling | None = None, seed: int = 1) -> None:
         self.handling = handling or PartitionHandling()
+        self.limits = RunLimits()
         self.timeline = VirtualTime()
         self.choice = random.Random(seed)
         encoder, decoder = (

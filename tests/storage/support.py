@@ -6,6 +6,7 @@ import random
 
 from mirrormq.queues.message import Envelope, Message
 from mirrormq.storage.journal import Journal
+from mirrormq.storage.journal_limits import DEFAULT_LIMITS, JournalLimits
 from mirrormq.storage.simulated_disk import SimulatedDisk
 
 DIRECTORY = "data/journal"
@@ -47,14 +48,14 @@ def disk(seed: int = 1) -> SimulatedDisk:
     return SimulatedDisk(random.Random(seed).randrange)
 
 
-def journal(on: SimulatedDisk, segment_bytes: int = 4096) -> Journal:
+def journal(on: SimulatedDisk, segment_bytes: int = 4096, limits: JournalLimits = DEFAULT_LIMITS) -> Journal:
     """Return a journal with small segments that is not open yet."""
-    return Journal(on, DIRECTORY, make_envelope, segment_bytes=segment_bytes)
+    return Journal(on, DIRECTORY, make_envelope, segment_bytes=segment_bytes, limits=limits)
 
 
-def opened(on: SimulatedDisk, segment_bytes: int = 4096) -> Journal:
+def opened(on: SimulatedDisk, segment_bytes: int = 4096, limits: JournalLimits = DEFAULT_LIMITS) -> Journal:
     """Return an open journal."""
-    made = journal(on, segment_bytes)
+    made = journal(on, segment_bytes, limits)
     made.open()
     return made
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.storage import journal_writer, segment_compaction
 from mirrormq.storage.journal import Journal
+from mirrormq.storage.journal_limits import JournalLimits
 from mirrormq.storage.simulated_disk import SimulatedCrash, SimulatedDisk
 from tests.storage.crash_model import FANOUT_BYTES, Workload
 from tests.storage.support import DIRECTORY, disk, journal, state
@@ -15,18 +15,14 @@ AFTERWARDS = 25
 SEGMENT_BYTES = 1200
 """Segment size: a workload fills, frees and compacts several segments."""
 
-
-@pytest.fixture(autouse=True)
-def _small_shared_contents(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (journal_writer, segment_compaction):
-        monkeypatch.setattr(module, "SHARED_CONTENT_BYTES_MIN", FANOUT_BYTES)
+LIMITS = JournalLimits(shared_content_bytes_min=FANOUT_BYTES)
 
 
 def run_until(seed: int, crash_at_step: int | None) -> tuple[SimulatedDisk, Workload, bool]:
     """Run a workload. Return the disk, the model, and whether it crashed."""
     on, workload = disk(seed), Workload(seed)
     on.crash_at_step = crash_at_step
-    made = journal(on, SEGMENT_BYTES)
+    made = journal(on, SEGMENT_BYTES, LIMITS)
     try:
         made.open()
         workload.run(made, OPERATIONS)
@@ -46,7 +42,7 @@ def note_newest(on: SimulatedDisk, workload: Workload) -> None:
 def recovered(on: SimulatedDisk, workload: Workload) -> Journal:
     """Open after a crash. Only a segment that was the newest at a crash may have torn bytes."""
     note_newest(on, workload)
-    made = journal(on, SEGMENT_BYTES)
+    made = journal(on, SEGMENT_BYTES, LIMITS)
     report = made.open()
     assert not report.damage_proven, report.dropped
     torn = {*workload.torn, f"{DIRECTORY}/manifest"}
@@ -87,7 +83,7 @@ def test_a_crash_during_recovery_or_housekeeping_changes_nothing(seed: int) -> N
             note_newest(on, workload)
             on.crash_at_step = on.steps + second
             try:
-                made = journal(on, SEGMENT_BYTES)
+                made = journal(on, SEGMENT_BYTES, LIMITS)
                 made.open()
                 while made.housekeeping(400):
                     pass
@@ -101,10 +97,10 @@ def test_a_crash_during_recovery_or_housekeeping_changes_nothing(seed: int) -> N
 def test_the_index_equals_a_scan_after_any_workload(seed: int) -> None:
     on, _, crashed = run_until(seed, None)
     assert not crashed
-    by_index = journal(on, SEGMENT_BYTES)
+    by_index = journal(on, SEGMENT_BYTES, LIMITS)
     assert by_index.open().from_index
     on.remove("data/journal/clean-shutdown.index")
-    by_scan = journal(on, SEGMENT_BYTES)
+    by_scan = journal(on, SEGMENT_BYTES, LIMITS)
     assert not by_scan.open().from_index
     assert state(by_index) == state(by_scan)
     for number, segment in by_scan.segments.by_number.items():
@@ -121,6 +117,6 @@ def test_the_workloads_do_free_compact_and_tear() -> None:
         for crash_at_step in range(1, steps_of(seed), 7):
             on, _, _ = run_until(seed, crash_at_step)
             on.crash()
-            torn += bool(journal(on, SEGMENT_BYTES).open().dropped)
+            torn += bool(journal(on, SEGMENT_BYTES, LIMITS).open().dropped)
     assert removed > 20
     assert torn > 5

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mirrormq.storage import journal_records, manifest, segment_header
 from mirrormq.storage.journal import Journal
+from mirrormq.storage.journal_limits import JournalLimits
 from mirrormq.storage.recovery_report import RecoveryReport
 from mirrormq.storage.simulated_disk import SimulatedDisk
 from tests.storage.support import DIRECTORY, disk, journal, messages, opened
@@ -161,10 +162,9 @@ def test_a_sealed_segment_that_became_shorter_or_longer_is_damage() -> None:
         assert report.damaged and report.damage_proven, size
 
 
-def test_the_manifest_is_replaced_before_it_grows_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manifest, "MANIFEST_ENTRIES_MAX", 5)
+def test_the_manifest_is_replaced_before_it_grows_long() -> None:
     on = disk()
-    made = opened(on, SEGMENT_BYTES)
+    made = opened(on, SEGMENT_BYTES, JournalLimits(manifest_entries_max=5))
     sizes = []
     for first in range(1, 400, 4):
         made.queue(1).append(messages(first, 4), durable=True)

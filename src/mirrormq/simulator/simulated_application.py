@@ -26,14 +26,7 @@ from mirrormq.simulator.simulated_node import SimulatedNode
 from mirrormq.storage.journal import Journal
 from mirrormq.wire.content import body_of
 
-SEGMENT_BYTES = 64 * 1024
-"""Segment size: small, so that a short run creates and deletes segments."""
-
 HOT_BYTES = 1 << 30
-SYNC_BATCH_MESSAGES = 4096
-HOUSEKEEPING_MS = 0
-"""Interval of the journal's compaction; 0 disables it, because a run is short."""
-
 HOUSEKEEPING_BYTES = 1024
 """Bytes compacted at a time."""
 
@@ -75,7 +68,7 @@ class SimulatedApplication:
             lambda check: check.decided(True),
             lambda peer, message: node.send(peer, message, False),
         )
-        settings = Settings(name=node.name, mirroring_sync_batch_size=SYNC_BATCH_MESSAGES)
+        settings = Settings(name=node.name, mirroring_sync_batch_size=node.world.limits.sync_batch_messages)
         clock = Clock(EPOCH_MS + node.world.timeline.now_ms)
         self.broker = Broker(settings, metadata, journal, clock, MemoryBudget(HOT_BYTES), outside)
         for peer in sorted(node.member.linked):
@@ -84,18 +77,18 @@ class SimulatedApplication:
         OrphanRestorer(self.broker, self.orphan_collector.orphans)
         if node.controller.apart:
             self.partition_started()
-        if HOUSEKEEPING_MS:
+        if node.world.limits.housekeeping_ms:
             self._compact(journal)
         node.wake()
 
     def _compact(self, journal: Journal) -> None:
         if self._journal is journal:
             journal.housekeeping(HOUSEKEEPING_BYTES)
-            self._node.later(HOUSEKEEPING_MS, lambda: self._compact(journal))
+            self._node.later(self._node.world.limits.housekeeping_ms, lambda: self._compact(journal))
 
     def _open_journal(self) -> Journal:
         node = self._node
-        journal = Journal(node.disk, "journal", make_envelope, segment_bytes=SEGMENT_BYTES)
+        journal = Journal(node.disk, "journal", make_envelope, limits=node.world.limits.journal)
         journal.open()
         self.orphan_collector = OrphanCollector(node.name, node.disk, "orphanage", journal)
         self.orphan_collector.open()

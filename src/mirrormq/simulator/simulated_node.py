@@ -18,6 +18,7 @@ from mirrormq.cluster.partitions import PartitionHandling
 from mirrormq.consensus import DurableState, Snapshot
 from mirrormq.protocol_version import PROTOCOL_VERSION
 from mirrormq.simulator.network import Network
+from mirrormq.simulator.tight_limits import RunLimits
 from mirrormq.simulator.virtual_time import VirtualTime
 from mirrormq.storage.consensus_log import ConsensusLog
 from mirrormq.storage.simulated_disk import SimulatedDisk
@@ -48,6 +49,7 @@ class SimulatedHost(Protocol):
     timeline: VirtualTime
     network: Network
     handling: PartitionHandling
+    limits: RunLimits
 
     def first_state(self) -> Snapshot:
         """Return the initial state of a node with an empty disk."""

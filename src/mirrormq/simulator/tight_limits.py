@@ -13,7 +13,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass, replace
 from types import ModuleType
+from typing import Any
 
 import msgspec
 
@@ -21,11 +23,56 @@ from mirrormq import limits
 from mirrormq.cluster import coordinator, member, orphan_collector, orphan_store, state_transfer
 from mirrormq.remote import remote_limits as remote_limits
 from mirrormq.replication import lag, ring, synchronisation
-from mirrormq.simulator import simulated_application
-from mirrormq.storage import journal_writer, queue_store, segment_compaction
+from mirrormq.storage.journal_limits import JournalLimits
 
 SHARE = 0.5
 """Probability that a limit is tight in a run with tight limits."""
+
+
+SMALL_SEGMENTS = JournalLimits(segment_bytes=64 * 1024)
+"""Small segments, so that a short run creates and deletes some."""
+
+
+@dataclass(frozen=True)
+class RunLimits:
+    """Limits of all nodes of one run."""
+
+    journal: JournalLimits = SMALL_SEGMENTS
+
+    housekeeping_ms: int = 0
+    """Interval of the journal's compaction; 0 disables it, because a run is short."""
+
+    sync_batch_messages: int = 4096
+    """Messages of one batch of a synchronisation."""
+
+
+USUAL = RunLimits()
+TIGHTEST = RunLimits(
+    JournalLimits(
+        segment_bytes=4096, buffer_bytes=256, ack_ranges_per_record=1, sparse_ratio=0.95, sequence_reserve=4
+    ),
+    housekeeping_ms=40,
+    sync_batch_messages=2,
+)
+
+
+def limits_of(number: int) -> RunLimits:
+    """Return the limits of a run: the tight ones that this number selects; 0 selects none."""
+    selected: RunLimits = _selected(USUAL, TIGHTEST, number)
+    return selected
+
+
+def _selected(usual: Any, tight: Any, number: int) -> Any:
+    """Return limits in which each field is tight or usual, as the number decides."""
+    chosen: dict[str, Any] = {}
+    for name in [each.name for each in fields(usual)]:
+        before, after = getattr(usual, name), getattr(tight, name)
+        if is_dataclass(before):
+            chosen[name] = _selected(before, after, number)
+        elif number and before != after and random.Random(f"{number} {name.upper()}").random() < SHARE:
+            chosen[name] = after
+    return replace(usual, **chosen)
+
 
 TIGHT: dict[ModuleType, dict[str, object]] = {
     limits: {
@@ -46,7 +93,6 @@ TIGHT: dict[ModuleType, dict[str, object]] = {
         "PARCEL_BYTES": 100,
         "PARCELS_UNREPORTED_MAX": 2,
     },
-    simulated_application: {"SEGMENT_BYTES": 4096, "HOUSEKEEPING_MS": 40, "SYNC_BATCH_MESSAGES": 2},
     synchronisation: {"BATCHES_IN_FLIGHT": 1},
     ring: {"EARLY_BYTES_MAX": 300, "OPERATION_BATCH_BYTES_MAX": 200, "HISTORY_MAX": 2},
     lag: {
@@ -56,9 +102,6 @@ TIGHT: dict[ModuleType, dict[str, object]] = {
         "MIRROR_EXCUSED_OPERATIONS": 10,
         "MIRROR_RECOVERED_MS": 200,
     },
-    queue_store: {"ACK_RANGES_PER_RECORD": 1, "SEQUENCE_RESERVE": 4},
-    journal_writer: {"BUFFER_BYTES": 256},
-    segment_compaction: {"SPARSE_RATIO": 0.95},
     member: {
         "LOG_BYTES_MAX": 0,
         "SETTINGS": msgspec.structs.replace(

@@ -47,7 +47,7 @@ from mirrormq.simulator.probes import Probes
 from mirrormq.simulator.run_history import RunHistory
 from mirrormq.simulator.simulated_application import SimulatedApplication
 from mirrormq.simulator.simulated_node import HostedApplication, SimulatedNode
-from mirrormq.simulator.tight_limits import limits_tightened
+from mirrormq.simulator.tight_limits import limits_of, limits_tightened
 from mirrormq.simulator.transaction_clients import GetClient, Holder, TransactionClient
 from mirrormq.simulator.virtual_time import VirtualTime
 from mirrormq.simulator.workload import (
@@ -129,6 +129,7 @@ class World:
         self.options = options
         self.choice = random.Random(options.seed)
         self.handling = PartitionHandling(options.mode, options.listed, options.recover)
+        self.limits = limits_of(options.tight_limits)
         self.timeline = VirtualTime(events_max=EVENTS_MAX)
         self.history = RunHistory()
         self.trace: deque[str] = deque(maxlen=TRACE_LINES)

@@ -24,7 +24,7 @@ from mirrormq.storage.column_reader import ColumnReader
 from mirrormq.storage.damage import DamagedRecords
 from mirrormq.storage.disk import Disk
 from mirrormq.storage.inventory import SegmentInventory
-from mirrormq.storage.journal_limits import PRODUCERS_ID, SEGMENT_BYTES
+from mirrormq.storage.journal_limits import DEFAULT_LIMITS, PRODUCERS_ID, JournalLimits
 from mirrormq.storage.journal_writer import JournalWriter
 from mirrormq.storage.manifest import Manifest
 from mirrormq.storage.message_reader import MakeEnvelope, MessageReader
@@ -41,14 +41,23 @@ class Journal:
     """Append-only log that all queues of a node share."""
 
     def __init__(
-        self, disk: Disk, directory: str, make_envelope: MakeEnvelope, *, segment_bytes: int = SEGMENT_BYTES
+        self,
+        disk: Disk,
+        directory: str,
+        make_envelope: MakeEnvelope,
+        *,
+        segment_bytes: int | None = None,
+        limits: JournalLimits = DEFAULT_LIMITS,
     ) -> None:
+        self.limits = limits
         self._disk = disk
         self._directory = directory
         self._index_exists = False
-        self._manifest = Manifest(disk, directory)
+        self._manifest = Manifest(disk, directory, limits.manifest_entries_max)
         self.segments = Segments(disk, directory, self._manifest)
-        self.writer = JournalWriter(self.segments, segment_bytes, self.remove_index)
+        self.writer = JournalWriter(
+            self.segments, segment_bytes or limits.segment_bytes, self.remove_index, limits
+        )
         self.report = RecoveryReport()
         """Report of `open`."""
         self.queues: dict[int, JournalQueue] = {}

@@ -16,7 +16,7 @@ from mirrormq.queues.message import Message
 from mirrormq.storage import journal_records
 from mirrormq.storage.disk import File
 from mirrormq.storage.journal_errors import JournalFailed
-from mirrormq.storage.journal_limits import BUFFER_BYTES, SHARED_CONTENT_BYTES_MIN
+from mirrormq.storage.journal_limits import JournalLimits
 from mirrormq.storage.segment_header import DATA_AT
 from mirrormq.storage.segments import Segment, Segments, widen
 
@@ -30,9 +30,17 @@ _PREFIX_BYTES: Final = journal_records.PREFIX_BYTES
 class JournalWriter:
     """Appends to the newest segment, and starts a new one when it is full."""
 
-    def __init__(self, segments: Segments, segment_bytes: int, before_first: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        segments: Segments,
+        segment_bytes: int,
+        before_first: Callable[[], None],
+        limits: JournalLimits,
+    ) -> None:
         self._segments = segments
         self.segment_bytes = segment_bytes
+        self._buffer_bytes_max = limits.buffer_bytes
+        self.shared_content_bytes_min = limits.shared_content_bytes_min
         self._before_first = before_first
         self._parts: list[bytes] = []
         self._written = 0
@@ -50,7 +58,7 @@ class JournalWriter:
         """Source of the ingestion time of appended messages."""
         self._contents: dict[int, tuple[bytes, int]] = {}
         """Large contents in the buffer, by object identity, with the offsets of their records. At most
-        BUFFER_BYTES / SHARED_CONTENT_BYTES_MIN of them."""
+        `buffer_bytes` / `shared_content_bytes_min` of them."""
 
     @property
     def buffered(self) -> bool:
@@ -79,7 +87,7 @@ class JournalWriter:
         self._parts.append(body)
         position = tail.base + self._end
         self._end += size + _PREFIX_BYTES
-        if self._end - self._written > BUFFER_BYTES:
+        if self._end - self._written > self._buffer_bytes_max:
             self.drain()
         return position
 
@@ -95,7 +103,7 @@ class JournalWriter:
             journal_records.MESSAGE, journal_records.DURABLE, 0, len(publish), queue_id, message.sequence,
             message.ingested_ms, message.expires_at,
         )  # fmt: skip
-        if len(frames) < SHARED_CONTENT_BYTES_MIN:
+        if len(frames) < self.shared_content_bytes_min:
             body = head + publish + frames
         else:
             body = self._large(head, publish, frames, message.body_size, offset)
@@ -108,7 +116,7 @@ class JournalWriter:
         self.messages_written += 1
         widen(tail.stored, queue_id, message.sequence, message.sequence)
         self.needs_sync = True
-        if self._end - self._written > BUFFER_BYTES:
+        if self._end - self._written > self._buffer_bytes_max:
             self.drain()
         return position
 
@@ -134,7 +142,7 @@ class JournalWriter:
                 run = sequences[done:] if done else sequences
                 widen(tail.stored, queue_id, min(run), max(run))
                 self.needs_sync = True
-        if self._end - self._written > BUFFER_BYTES:
+        if self._end - self._written > self._buffer_bytes_max:
             self.drain()
         return sequences, positions, sizes
 
@@ -168,7 +176,7 @@ class JournalWriter:
             head = pack_head(
                 0xE7, flags, 0, publish_length, queue_id, sequence, ingested_ms, message.expires_at
             )
-            if len(frames) < SHARED_CONTENT_BYTES_MIN:
+            if len(frames) < self.shared_content_bytes_min:
                 body = head + publish + frames
             else:
                 body = self._large(head, publish, frames, message.body_size, end)
@@ -226,7 +234,7 @@ class JournalWriter:
                 self.needs_sync = True
             if len(positions) < total:
                 publishes, contents, times = publishes[count:], contents[count:], times[count:]
-        if self._end - self._written > BUFFER_BYTES:
+        if self._end - self._written > self._buffer_bytes_max:
             self.drain()
         return positions, sizes
 

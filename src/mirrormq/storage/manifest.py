@@ -24,7 +24,7 @@ from mirrormq.errors import DamageError
 from mirrormq.storage.disk import Disk
 from mirrormq.storage.entry_log import EntryLog
 from mirrormq.storage.journal_errors import JournalFailed
-from mirrormq.storage.journal_limits import DAMAGE_REASONS_MAX, KNOWN_DAMAGE_MAX, MANIFEST_ENTRIES_MAX
+from mirrormq.storage.journal_limits import DAMAGE_REASONS_MAX, KNOWN_DAMAGE_MAX
 
 NAME = "manifest"
 
@@ -83,9 +83,10 @@ _decode_changes = msgspec.msgpack.Decoder(list[Change]).decode
 class Manifest:
     """Durable list of the segments of one journal."""
 
-    def __init__(self, disk: Disk, directory: str) -> None:
+    def __init__(self, disk: Disk, directory: str, entries_max: int) -> None:
         self._disk = disk
         self._directory = directory
+        self._entries_max = entries_max
         self._log = EntryLog(disk, directory, NAME)
         self._opened = False
         self._sealed: list[_Sealed] = []
@@ -178,7 +179,7 @@ class Manifest:
         self._sealed = []
         for change in changes:
             self._apply(change)
-        if self._log.entries >= MANIFEST_ENTRIES_MAX:
+        if self._log.entries >= self._entries_max:
             self._write([_encode(self._state())])
             return
         try:

@@ -16,7 +16,6 @@ from mirrormq.sequences.spans import Span, joined, spans_of_unordered
 from mirrormq.storage import journal_records
 from mirrormq.storage.column_reader import GatheredColumns
 from mirrormq.storage.journal_errors import DamagedMessages, JournalFailed
-from mirrormq.storage.journal_limits import ACK_RANGES_PER_RECORD, SEQUENCE_RESERVE
 from mirrormq.storage.position_table import PositionTable
 from mirrormq.storage.segments import widen
 
@@ -296,7 +295,7 @@ class JournalQueue:
         They must not be used again after a restart. Writes ahead, so that frequent calls are cheap."""
         self.check()
         if next_sequence > self.next_sequence:
-            self.next_sequence = next_sequence + SEQUENCE_RESERVE
+            self.next_sequence = next_sequence + self._journal.limits.sequence_reserve
             self.write_next()
 
     def erase(self) -> None:
@@ -333,9 +332,9 @@ class JournalQueue:
 
     def write_acknowledgements(self, ranges: Sequence[Span]) -> None:
         """Append ACK records for ascending spans."""
-        writer = self._journal.writer
-        for start in range(0, len(ranges), ACK_RANGES_PER_RECORD):
-            part = ranges[start : start + ACK_RANGES_PER_RECORD]
+        writer, count = self._journal.writer, self._journal.limits.ack_ranges_per_record
+        for start in range(0, len(ranges), count):
+            part = ranges[start : start + count]
             position = writer.append(journal_records.acknowledgement_body(self.queue_id, part))
             highest = part[-1][0] + part[-1][1] - 1
             number = position >> 32

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mirrormq.sequences.spans import joined
 from mirrormq.storage import journal_records
-from mirrormq.storage.journal_limits import FREED_PER_STEP, SHARED_CONTENT_BYTES_MIN, SPARSE_RATIO
+from mirrormq.storage.journal_limits import FREED_PER_STEP
 from mirrormq.storage.record_search import find_record, valid_body
 from mirrormq.storage.segments import Segment
 
@@ -103,7 +103,7 @@ class SegmentCompactor:
     def _choose_sparse(self) -> Segment | None:
         """Return the emptiest sealed segment below the ratio that no consumer is draining at present. A
         segment that a restart cut short counts as empty after its end, so that small files do not pile up."""
-        best, best_ratio = None, SPARSE_RATIO
+        best, best_ratio = None, self._journal.limits.sparse_ratio
         newest = self._journal.segments.last_number
         for segment in self._journal.segments.by_number.values():
             settled, segment.settled_live = segment.settled_live == segment.live, segment.live
@@ -186,5 +186,5 @@ class SegmentCompactor:
                 return  # its content is damaged: message and segment stay
             body = whole
         position = journal.place(body, store, head.sequence, durable, size)
-        if moved is None and size >= SHARED_CONTENT_BYTES_MIN:
+        if moved is None and size >= journal.limits.shared_content_bytes_min:
             self._moved[segment.number, owner, position >> 32] = position & 0xFFFFFFFF
