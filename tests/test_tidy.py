@@ -73,6 +73,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {"backup", "wire", "config", "control", "runtime", "perf", "chaos", "testing", "spark"},
     "history": set(),
     "simulator": {
+        "bridges",
         "auth", "wire", "metadata", "queues", "storage", "replication", "consensus", "cluster", "remote",
         "broker", "channels", "connections", "config", "ranges", "client", "sequences",
     },

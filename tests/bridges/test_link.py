@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.bridges.link import STOP_TIMEOUT_MS, Phase, Side
+from mirrormq.bridges.link import SETUP_TIMEOUT_MS, STOP_TIMEOUT_MS, Phase, Side
 from mirrormq.bridges.link_plan import AckMode, Destination, LinkPlan, Source
 from mirrormq.client.amqp_uri import parse_amqp_uri
 from mirrormq.client.client_events import Closed, CloseReason
@@ -251,3 +251,42 @@ def test_a_prefetch_of_zero_is_bounded_too() -> None:
     bench.start()
     bench.settle()
     assert drained(bench.destination, "to") == list(range(50))
+
+
+def test_a_closing_link_survives_that_the_destination_answers_first() -> None:
+    bench = LinkBench(plan_between_queues(limit=3))
+    filled(bench, 3)
+    bench.start()
+    for _ in range(100):
+        if bench.link.phase is Phase.CLOSING:
+            break
+        for side in Side:
+            bench.step(side, True)
+            bench.step(side, False)
+    assert bench.link.phase is Phase.CLOSING
+    bench.step(Side.DESTINATION, True)
+    bench.step(Side.DESTINATION, False)
+    assert Side.DESTINATION not in bench.link._connections
+    assert bench.link.wake_ms is not None, "it waits for the source's answer, no longer than its limit"
+    bench.settle()
+    assert bench.finished
+
+
+def test_a_broker_that_answers_no_request_is_given_up() -> None:
+    bench = LinkBench(plan_between_queues())
+    bench.start()
+    bench.step(Side.SOURCE, True)
+    for _ in range(20):
+        bench.step(Side.SOURCE, True)
+        bench.step(Side.SOURCE, False)
+        if Side.DESTINATION in bench.link._connections:
+            break
+        bench.step(Side.DESTINATION, True)
+        bench.step(Side.DESTINATION, False)
+    assert bench.link.phase is Phase.DESTINATION_SETUP
+    assert bench.link.wake_ms == SETUP_TIMEOUT_MS
+    bench.now_ms = SETUP_TIMEOUT_MS
+    bench.link.tick(bench.now_ms)
+    status = bench.link.status()
+    assert status.state == "terminated"
+    assert status.reason == "destination: the broker did not answer the link's requests within 30 s"

@@ -6,8 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
+from mirrormq.metadata.link_records import Link
 from mirrormq.simulator import checkers
 from mirrormq.simulator.checkers import Checker, SimulatedCopy
+from mirrormq.simulator.link_checkers import (
+    LinksKeepOrder,
+    LinksLoseOnlyByBreaks,
+    LinksRepeatOnlyWhatComesAgain,
+    OneRunner,
+)
 from mirrormq.simulator.pipeline_checkers import PublishIdsAreKeptOnce, ReadsAreRepeatable
 from mirrormq.simulator.run_history import (
     AcknowledgedRecord,
@@ -15,10 +22,12 @@ from mirrormq.simulator.run_history import (
     DeliveredRecord,
     LeasedRecord,
     ReadRecord,
+    ReceivedRecord,
     Released,
     RunHistory,
     SentRecord,
 )
+from mirrormq.simulator.simulated_links import SimulatedShovel
 
 
 class Ended:
@@ -164,6 +173,33 @@ def read_differently(end: Ended) -> None:
         end.history.read.append(ReadRecord("q", 1, sequence, body, "a", 9))
 
 
+ROUTE = [SimulatedShovel("on-confirm", "q", "to")]
+
+
+def move(end: Ended, *numbers: int) -> None:
+    """Let a link receive messages, and the destination hold them."""
+    for number in numbers:
+        end.history.received.append(ReceivedRecord(f"m{number}", "q-to", number))
+    end.full = [SimulatedCopy("a", "to", True, tuple(f"m{number}" for number in numbers))]
+
+
+def move_in_another_order(end: Ended) -> None:
+    end.send(4, 5, 6)
+    move(end, 4, 6, 4, 5)
+
+
+def move_once_and_hold_twice(end: Ended) -> None:
+    move(end, 1, 2)
+    end.full = [SimulatedCopy("a", "to", True, ("m1", "m2", "m1"))]
+
+
+def lose_on_a_calm_link(end: Ended) -> None:
+    end.send(4, 5)
+    end.confirm(4, 5)
+    end.history.lossy = frozenset("q")
+    end.history.broken_ms.append(4)
+
+
 def hang(end: Ended) -> None:
     end.open = ["b does not serve"]
 
@@ -219,6 +255,17 @@ def hang(end: Ended) -> None:
             read_differently,
             "read differently: 1 (7 of q is m3, and m4 at 9 ms)",
         ),
+        (
+            lambda: LinksKeepOrder(ROUTE, set(), parting=False),
+            move_in_another_order,
+            "moved to to out of order: 1 (m5)",
+        ),
+        (
+            lambda: LinksRepeatOnlyWhatComesAgain(ROUTE, parting=False),
+            move_once_and_hold_twice,
+            "moved to to more often than received: 1 (m1)",
+        ),
+        (LinksLoseOnlyByBreaks, lose_on_a_calm_link, "lost by a link without a break: 1 (m5)"),
         (checkers.NothingIsStranded, strand, "1 messages of q have no consumer"),
     ],
 )
@@ -264,6 +311,31 @@ def test_two_masters_in_one_epoch_are_found() -> None:
     assert list(checker.finish(good())) == []
     checker.acts("q", 2, "story", "a")
     assert list(checker.finish(good())) == ["b and a are both master of q in epoch 2"]
+
+
+def test_two_runners_of_one_link_are_found() -> None:
+    checker = OneRunner(parting=False)
+    first, second = (Link("/", "shovel", "s", node, 1, epoch) for node, epoch in (("a", 1), ("b", 2)))
+    checker.starts(first, "a", None)
+    checker.starts(first, "a", None)
+    checker.starts(second, "b", None)
+    for now_ms in (0, checker.NOTICE_MS):
+        checker.look(now_ms, [(first, "a"), (second, "b")])
+    assert not list(checker.finish(Ended())), "the former node has had no time to notice"
+    checker.look(checker.NOTICE_MS + 1, [(first, "a"), (second, "b"), (second, "b")])
+    checker.starts(first, "c", None)
+    assert list(checker.finish(Ended())) == [
+        "b runs link s 2 times",
+        "a still runs link s in epoch 1",
+        "a and c both run link s in epoch 1",
+    ]
+
+
+def test_an_order_that_a_lingering_connection_explains_is_excused() -> None:
+    end = good()
+    move_in_another_order(end)
+    end.history.crowded_ms["q"] = [(5, 6)]
+    assert list(LinksKeepOrder(ROUTE, set(), parting=False).finish(end)) == []
 
 
 def test_a_confirm_from_a_minority_is_found_once_it_had_time_to_notice() -> None:

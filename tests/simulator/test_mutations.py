@@ -36,12 +36,13 @@ from mirrormq.replication.replicating_backing import ReplicatingBackingQueue
 from mirrormq.replication.ring import Completed, Ring
 from mirrormq.replication.ring_messages import OperationBatch
 from mirrormq.replication.ring_operations import AppendOperation
-from mirrormq.simulator import checkers, pipeline_checkers
+from mirrormq.simulator import checkers, link_checkers, pipeline_checkers
 from mirrormq.simulator.shrinking import outcome
 from mirrormq.simulator.world import SimulationOptions
 from mirrormq.storage.journal import Journal
 from mirrormq.wire.fields import Table
 from tests.simulator.failover_mutations import FAILOVER_MUTATIONS
+from tests.simulator.link_mutations import LINK_MUTATIONS
 from tests.simulator.mutation_runs import (
     consumers_are_far_away,
     disks_fail,
@@ -306,6 +307,7 @@ MUTATIONS: list[tuple[Mutation, Callable[[int], SimulationOptions], str]] = [
     (forget_publish_ids, masters_of_producers_die, "PublishIdsAreKeptOnce"),
     (number_rows_without_gaps, masters_of_readers_die, "ReadsAreRepeatable"),
     *[(mutation, masters_of_keepers_die, found_by) for mutation, found_by in FAILOVER_MUTATIONS],
+    *LINK_MUTATIONS,
 ]
 """Mutation, the runs in which it matters, and the checker that finds it."""
 
@@ -335,7 +337,7 @@ def kinds_found(runs: Iterable[SimulationOptions], wanted: str) -> set[str]:
 def test_every_checker_has_a_mutation_that_it_finds() -> None:
     known = {
         name
-        for name, kind in (vars(checkers) | vars(pipeline_checkers)).items()
+        for name, kind in (vars(checkers) | vars(pipeline_checkers) | vars(link_checkers)).items()
         if isinstance(kind, type) and hasattr(kind, "finish") and kind is not checkers.Checker
     }
     assert {found_by for _, _, found_by in MUTATIONS} - {UnsafeTruncation.__name__} == known

@@ -44,6 +44,10 @@ STOP_TIMEOUT_MS = 3_000
 """Time that a stopping link waits for outstanding confirms and for the brokers' close-ok. What is not
 confirmed by then is delivered again by the source."""
 
+SETUP_TIMEOUT_MS = 30_000
+"""Time between two open connections and a running link. It guards against a broker that accepts connections
+and answers no requests."""
+
 PREFETCH_MAX = 65_535
 """Largest prefetch count of basic.qos."""
 
@@ -135,7 +139,8 @@ class Link:
     def wake_ms(self) -> int | None:
         """Time of the next `tick` that the link needs; None: only events matter."""
         # While answers are outstanding or the destination is held, an event continues the transfer.
-        transfer = self.transfer
+        # A closing link has no destination any more.
+        transfer = self.transfer if self.phase in (Phase.RUNNING, Phase.DRAINING) else None
         waits_for_time = transfer is not None and transfer.settled and not self._held()
         retry_ms = transfer.retry_ms if transfer is not None and waits_for_time else None
         times = (self._next_attempt_ms, self._deadline_ms, retry_ms)
@@ -192,6 +197,7 @@ class Link:
             self._host.connect(Side.DESTINATION, self.uri(Side.DESTINATION))
             return
         self.phase = Phase.DESTINATION_SETUP
+        self._deadline_ms = now_ms + SETUP_TIMEOUT_MS
         try:
             self._setup = SetupRun(connection, self.plan.destination.setup(connection))
             self._continue_setup(now_ms)
@@ -226,10 +232,19 @@ class Link:
             self._next_attempt_ms = None
             self._attempt()
         if self._deadline_ms is not None and now_ms >= self._deadline_ms:
-            self._deadline_ms = None
+            self._expire(now_ms)
+        self.proceed(now_ms)
+
+    def _expire(self, now_ms: int) -> None:
+        """Give up waiting for a broker's answer."""
+        self._deadline_ms = None
+        if self.phase in (Phase.DRAINING, Phase.CLOSING):
             self._host.hang_up()
             self._end()
-        self.proceed(now_ms)
+            return
+        side = Side.DESTINATION if self.phase is Phase.DESTINATION_SETUP else Side.SOURCE
+        text = f"the broker did not answer the link's requests within {SETUP_TIMEOUT_MS // 1000} s"
+        self._fail(side, f"{side.value}: {text}", now_ms)
 
     def consume(self, wanted: bool) -> None:
         """Start or cancel the source's consumer. Deliveries under way are still forwarded."""
@@ -376,6 +391,7 @@ class Link:
     def _running(self, now_ms: int) -> None:
         assert self.transfer is not None
         self.phase = Phase.RUNNING
+        self._deadline_ms = None
         self._attempts = 0
         for policy in self._policies.values():
             policy.succeeded()

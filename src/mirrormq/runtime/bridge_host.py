@@ -1,9 +1,4 @@
-"""Host of this node's links: starts and stops runners as the assignments in the metadata demand.
-
-A link runs here while its record names this node, this incarnation and the epoch that the runner began with.
-Any other record ends the runner. A changed definition or epoch ends the runner first and starts the next one
-after its end, so that two runners of one link never overlap on a node.
-"""
+"""Host of this node's links: gives runners to the links that `bridges.assigned_links` starts and ends."""
 
 from __future__ import annotations
 
@@ -12,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mirrormq.bridges.assigned_links import AssignedLinks
 from mirrormq.bridges.federation_links import FederatedExchange, FederatedQueue
 from mirrormq.bridges.link_kinds import kinds_of_node
 from mirrormq.bridges.link_placement import SHOVEL, STATIC_SHOVEL
@@ -19,9 +15,7 @@ from mirrormq.bridges.shovel_plan import ends_of
 from mirrormq.bridges.static_shovels import shovel_definitions
 from mirrormq.metadata.changes import Change
 from mirrormq.metadata.commands import FinishLink
-from mirrormq.metadata.link_records import Link as LinkRecord
-from mirrormq.metadata.link_records import LinkKey
-from mirrormq.metadata.records import Binding, GlobalParameter, Parameter, Policy
+from mirrormq.metadata.records import Binding
 from mirrormq.queues.queue import Queue
 from mirrormq.runtime.link_runner import LinkRunner
 
@@ -40,8 +34,12 @@ class BridgeHost:
 
     def __init__(self, application: Application) -> None:
         self._application = application
-        self._kinds = kinds_of_node(shovel_definitions(application.settings.static_shovels))
-        self._runners: dict[LinkKey, LinkRunner] = {}
+        self._links: AssignedLinks[LinkRunner] = AssignedLinks(
+            application.metadata.state,
+            (application.settings.name, application.incarnation),
+            kinds_of_node(shovel_definitions(application.settings.static_shovels)),
+            lambda record, kind, definition: LinkRunner(application, record, kind, definition, self._over),
+        )
         self._queue_links: list[LinkRunner] = []
         self._scheduled = False
         self._running = False
@@ -58,17 +56,17 @@ class BridgeHost:
             return
         self._running = False
         self._application.metadata.listeners.remove(self._follow)
-        for runner in list(self._runners.values()):
+        for runner in list(self._links.runners.values()):
             if at_once:
                 runner.drop()
             else:
                 runner.stop()
         deadline = asyncio.get_running_loop().time() + STOP_TIMEOUT_S
-        while self._runners and not at_once and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110
+        while self._links.runners and not at_once and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-        for runner in self._runners.values():
+        for runner in self._links.runners.values():
             runner.drop()
-        self._runners.clear()
+        self._links.runners.clear()
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each link that runs here."""
@@ -83,17 +81,17 @@ class BridgeHost:
                 **msgspec.structs.asdict(runner.status()),
                 **_static_ends(runner),
             }
-            for runner in self._runners.values()
+            for runner in self._links.runners.values()
         ]
 
     # -- assignments ------------------------------------------------------------------------------
 
     def _follow(self, change: Change) -> None:
         record = change.record
-        if isinstance(record, LinkRecord | Parameter | Policy | GlobalParameter):
+        if AssignedLinks.concerns(change):
             self._compare_soon()
         elif isinstance(record, Binding):
-            for runner in self._runners.values():
+            for runner in self._links.runners.values():
                 definition = runner.definition
                 if isinstance(definition, FederatedExchange) and definition.exchange.key == (
                     record.vhost,
@@ -120,38 +118,19 @@ class BridgeHost:
         self._scheduled = False
         if not self._running:
             return
-        application = self._application
-        state, me = application.metadata.state, application.settings.name
-        mine = {
-            key: record
-            for key, record in state.links.items()
-            if record.node == me and record.incarnation == application.incarnation
-        }
-        for key, runner in list(self._runners.items()):
-            kept = mine.get(key)
-            definition = self._kinds[runner.record.kind].define(state, key)
-            if kept != runner.record or definition != runner.definition:
-                runner.stop(removed=definition is None)
-        for key, record in mine.items():
-            kind = self._kinds.get(record.kind)
-            definition = kind.define(state, key) if kind is not None else None
-            if key not in self._runners and kind is not None and definition is not None:
-                runner = LinkRunner(application, record, kind, definition, self._over)
-                self._runners[key] = runner
-                runner.start()
+        self._links.compare()
         self._note_queue_links()
 
     def _note_queue_links(self) -> None:
         self._queue_links = [
-            runner for runner in self._runners.values() if isinstance(runner.definition, FederatedQueue)
+            runner for runner in self._links.runners.values() if isinstance(runner.definition, FederatedQueue)
         ]
 
     def _over(self, runner: LinkRunner, finished: bool) -> None:
         """Handle the end of a runner; the next one may begin."""
         record = runner.record
-        if self._runners.get(record.key) is runner:
-            del self._runners[record.key]
-            self._note_queue_links()
+        self._links.over(runner)
+        self._note_queue_links()
         if not self._running:
             return
         if finished and record.kind == SHOVEL:

@@ -34,10 +34,6 @@ PRODUCT = "mirrormq link"
 FAULT_PAUSE_S = 5.0
 """Pause after an unexpected error in a link, RabbitMQ's default of `reconnect-delay`."""
 
-SETUP_TIMEOUT_S = 30.0
-"""Time between an open connection and a running link. It guards against a broker that accepts connections
-and answers no requests."""
-
 Client = AsyncioClient | LocalClient
 
 
@@ -66,7 +62,6 @@ class LinkRunner:
         self._clients: dict[Side, Client] = {}
         self._opening: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._setup_timer: asyncio.TimerHandle | None = None
         self._shown = (LinkState.STARTING.value, "")
         self._stopping = False
         self._consuming = False
@@ -113,7 +108,7 @@ class LinkRunner:
         """End the link at once, without waiting for confirms."""
         self._stopping = True
         self.hang_up()
-        self._cancel_timers()
+        self._arm(None)
 
     def status(self) -> LinkStatus:
         """Return the status with the URIs in use."""
@@ -149,7 +144,6 @@ class LinkRunner:
                     return
                 opened = True
                 events = [event for event in events if not isinstance(event, Opened)]
-                self._watch_setup()
                 self._act(lambda link: link.connected(side, client.connection, now_ms()))
             self._act(lambda link: link.receive(side, events, now_ms()))
 
@@ -198,7 +192,6 @@ class LinkRunner:
                 task.cancel()
         for client in clients.values():
             client.abort("the link gave the connection up")
-        self._stop_watching()
 
     def read_source(self, reading: bool) -> None:
         if (client := self._clients.get(Side.SOURCE)) is not None:
@@ -222,8 +215,6 @@ class LinkRunner:
             action(link)
             for client in list(self._clients.values()):
                 client.flush()
-            if link.transfer is not None:
-                self._stop_watching()
         except Exception as error:
             self._fault(error)
             return
@@ -256,26 +247,10 @@ class LinkRunner:
         self._timer = None
         self._act(lambda link: link.tick(now_ms()))
 
-    def _watch_setup(self) -> None:
-        self._stop_watching()
-        self._setup_timer = self._loop.call_later(SETUP_TIMEOUT_S, self._setup_expired)
-
-    def _stop_watching(self) -> None:
-        if self._setup_timer is not None:
-            self._setup_timer.cancel()
-            self._setup_timer = None
-
-    def _setup_expired(self) -> None:
-        self._setup_timer = None
-        if self.link is not None and self.link.transfer is None and self._clients:
-            side = Side.DESTINATION if Side.DESTINATION in self._clients else Side.SOURCE
-            text = f"the broker did not answer the link's requests within {SETUP_TIMEOUT_S:g} s"
-            self._act(lambda link: link.lost(side, Closed(CloseReason.TIMEOUT, text), now_ms()))
-
     def _fault(self, error: Exception) -> None:
         """Contain an unexpected error: log it, and begin anew after a pause."""
         self._application.fault(None, error)
-        self._cancel_timers()
+        self._arm(None)
         with contextlib.suppress(Exception):
             self.hang_up()
         self._failure = f"unexpected error, see the log of this node: {error}"
@@ -291,15 +266,9 @@ class LinkRunner:
         self._failure = ""
         self.start()
 
-    def _cancel_timers(self) -> None:
-        self._stop_watching()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
     def _end(self, finished: bool) -> None:
         self.hang_up()
-        self._cancel_timers()
+        self._arm(None)
         self._over(self, finished)
 
     def _log_change(self) -> None:

@@ -82,7 +82,7 @@ class ConfirmedIsKept(SingleCopies):
             body
             for body in bodies
             if body in history.confirmed and history.sent[body].persistent
-            if not self.is_excused(history.confirmed[body].at_ms)
+            if history.sent[body].queue not in history.lossy and not self.may_be_lost(body, history)
         }
 
 
@@ -314,15 +314,15 @@ class AcksAreNotInvented(SingleCopies):
         found = (self._bodies.get(key) for key in self._gone)
         history = end.history
         wrong = {min(bodies) for bodies in found if bodies and not bodies & history.acknowledged.keys()}
-        if history.leased:
-            wrong = {
-                body for body in wrong if history.sent[body].persistent and not self._is_lost(body, history)
-            }
+        wrong = {body for body in wrong if history.sent[body].queue not in history.lossy}
+        wrong = {
+            body
+            for body in wrong
+            if not (history.leased or body in history.moved_ms)
+            or (history.sent[body].persistent and not self.may_be_lost(body, history))
+        }
         if wrong:
             yield f"gone and never acknowledged: {some(wrong)}"
-
-    def _is_lost(self, body: str, history: RunHistory) -> bool:
-        return self.is_excused((history.confirmed.get(body) or history.sent[body]).at_ms)
 
 
 class MetadataIsEqual:

@@ -57,6 +57,9 @@ class FaultScene(ChurnHost, Protocol):
     def policy(self, dice: int) -> dict[str, Any]:
         """Return one of the policies of this run."""
 
+    def write(self, command: c.Command) -> None:
+        """Write a command through any running node."""
+
     def deaf(self, from_ms: int, to_ms: int) -> None:
         """Excuse reports that a node sent in this time: they may not have arrived."""
 
@@ -243,7 +246,7 @@ class FaultInjector:
 
     def set_policy(self, definition: dict[str, Any]) -> None:
         """Write a policy through any running node."""
-        self._write(c.PutPolicy(Policy("/", "ha", MIRRORED, definition=definition)))
+        self._scene.write(c.PutPolicy(Policy("/", "ha", MIRRORED, definition=definition)))
 
     def _move(self, fault: Fault) -> None:
         from mirrormq.cluster.master_moves import CannotMove, move
@@ -254,14 +257,7 @@ class FaultInjector:
                 queues: list[Queue] = list(state.queues.values())
                 if queues:
                     try:
-                        self._write(move(state, queues[fault.dice % len(queues)], fault.nodes[0]))
+                        self._scene.write(move(state, queues[fault.dice % len(queues)], fault.nodes[0]))
                     except CannotMove:
                         self._scene.note("it could not be moved")
-                return
-
-    def _write(self, command: c.Command) -> None:
-        for node in self._scene.nodes.values():
-            if node.running and node.member.leader is not None:
-                node.member.metadata.write(command)
-                node.mark_dirty()
                 return

@@ -83,11 +83,12 @@ class Probes:
                 after = seen[2] if seen is not None and seen[0] is ring else 0
                 self._look(node, replica, after)
 
-    def _story(self, node: SimulatedNode) -> object:
+    def story(self, node: SimulatedNode) -> object:
+        """Return what identifies the history of a node."""
         return node.member.consensus.state.log.last_run.writer if self._parting else None
 
     def _look(self, node: SimulatedNode, replica: Replica, after: int) -> None:
-        ring, story = replica.ring, self._story(node)
+        ring, story = replica.ring, self.story(node)
         queue = str(replica.queue_id)
         if ring.is_master:
             self.one_master.acts(queue, ring.view.epoch, story, node.name)
@@ -122,7 +123,7 @@ class Probes:
         for record in broker.metadata.state.queues.values():
             queue = broker.vhosts["/"].queues.get(record.name)
             if isinstance(queue, Queue) and record.queue_id not in broker.replica_manager.replicas:
-                self.one_master.acts(str(record.queue_id), record.ring.epoch, self._story(node), node.name)
+                self.one_master.acts(str(record.queue_id), record.ring.epoch, self.story(node), node.name)
 
 
 def epoch_of(history: History, number: int) -> int:

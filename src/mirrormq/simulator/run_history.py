@@ -39,11 +39,13 @@ class DeliveredRecord(NamedTuple):
     """Flag: the message comes from another queue, as a dead letter."""
     node: str
     at_ms: int
+    moved: bool = False
+    """Flag: a shovel has moved the message from another queue."""
 
     @property
     def detoured(self) -> bool:
         """Return whether the message has not come directly from its publisher."""
-        return self.orphaned or self.died
+        return self.orphaned or self.died or self.moved
 
 
 class Released(NamedTuple):
@@ -85,8 +87,16 @@ class ReadRecord(NamedTuple):
     at_ms: int
 
 
+class ReceivedRecord(NamedTuple):
+    """Delivery of a message to a link."""
+
+    body: str
+    link: str
+    at_ms: int
+
+
 class RunHistory:
-    """Record of everything that clients saw."""
+    """Record of everything that clients and links saw."""
 
     def __init__(self) -> None:
         self.sent: dict[str, SentRecord] = {}
@@ -98,3 +108,13 @@ class RunHistory:
         self.leased: list[LeasedRecord] = []
         self.read: list[ReadRecord] = []
         self.acknowledged: dict[str, AcknowledgedRecord] = {}
+        self.received: list[ReceivedRecord] = []
+        """Deliveries to links."""
+        self.moved_ms: dict[str, int] = {}
+        """Time at which a link received a message first, by message."""
+        self.broken_ms: list[int] = []
+        """Times at which links lost or gave up their connections."""
+        self.crowded_ms: dict[str, list[tuple[int, int]]] = {}
+        """Times, with their ends, in which the source queue of a link had more than one consumer."""
+        self.lossy: frozenset[str] = frozenset()
+        """Queues whose link may lose messages by breaks."""

@@ -6,6 +6,7 @@
     nodes 3
     mode autoheal
     queues m0 u1
+    shovel on-confirm m8 m9 a -
     fault 100-5200 partition a c (17)
 
 The faults are written out, so that a scenario stays the same when the meaning of seeds changes.
@@ -14,8 +15,10 @@ The faults are written out, so that a scenario stays the same when the meaning o
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from mirrormq.simulator.fault_plan import Fault
+from mirrormq.simulator.simulated_links import SimulatedShovel
 from mirrormq.simulator.world import SimulationOptions, World
 
 NUMBERS = (
@@ -31,8 +34,12 @@ NUMBERS = (
     "producers",
     "readers",
     "tight_limits",
+    "break_permille",
 )
 WORDS = ("mode", "recover", "redeliver")
+INSIDE = "-"
+"""Node of a shovel's end that is inside the node which runs the link."""
+
 FAULT = re.compile(r"(\d+)-(\d+) (\S+) ([a-z ]+) \((\d+)\)")
 
 
@@ -41,6 +48,7 @@ def write(options: SimulationOptions) -> str:
     lines = [f"{name} {getattr(options, name)}" for name in (*NUMBERS, *WORDS)]
     lines.append(f"queues {' '.join(options.queues)}")
     lines.append(f"listed {' '.join(sorted(options.listed))}")
+    lines += [f"shovel {' '.join(part or INSIDE for part in shovel)}" for shovel in options.shovels]
     for fault in World(options).schedule:
         nodes = " ".join(fault.nodes)
         lines.append(f"fault {fault.begins_ms}-{fault.ends_ms} {fault.kind} {nodes} ({fault.dice})")
@@ -52,6 +60,7 @@ def read(text: str) -> tuple[str, SimulationOptions]:
     sentence, _, rest = text.partition("\n\n")
     values: dict[str, object] = {}
     schedule: list[Fault] = []
+    shovels: list[SimulatedShovel] = []
     for line in rest.splitlines():
         name, _, value = line.partition(" ")
         if name in NUMBERS:
@@ -62,6 +71,9 @@ def read(text: str) -> tuple[str, SimulationOptions]:
             values[name] = tuple(value.split())
         elif name == "listed":
             values[name] = frozenset(value.split())
+        elif name == "shovel":
+            parts = ("" if part == INSIDE else part for part in value.split())
+            shovels.append(SimulatedShovel(*parts))
         elif name == "fault" and (found := FAULT.fullmatch(value)):
             begins, ends, kind, nodes, dice = found.groups()
             schedule.append(
@@ -69,4 +81,5 @@ def read(text: str) -> tuple[str, SimulationOptions]:
             )
         else:
             raise ValueError(f"not a line of a scenario: {line}")
-    return sentence, SimulationOptions(**values, schedule=tuple(schedule))  # type: ignore[arg-type]
+    given: dict[str, Any] = {**values, "schedule": tuple(schedule), "shovels": tuple(shovels)}
+    return sentence, SimulationOptions(**given)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 
 from mirrormq.cluster.partitions import AUTO, AUTOHEAL, IGNORE, PAUSE_IF_ALL_DOWN, PAUSE_MINORITY
+from mirrormq.simulator.simulated_links import SimulatedShovel
 from mirrormq.simulator.world import SimulationOptions
 
 NODES = {2: 5, 3: 8, 5: 1}
@@ -26,6 +27,11 @@ seed stays the same."""
 QUEUES_MAX = 4
 CLIENTS_MAX = 3
 FAULTS_MAX = 6
+LINKS = {0: 3, 1: 1, 2: 1}
+"""Weights of the number of shovels; drawn separately, so that everything else of a seed stays the same."""
+
+LINK_MODES = {"on-confirm": 4, "on-publish": 1, "no-ack": 1}
+BREAKS_PERMILLE = (0, 5, 20, 60)
 LOAD_MS = (2500, 7500)
 """Range of the load phase: short runs find errors that need few events, and more of them fit into the
 time."""
@@ -47,8 +53,7 @@ def options_of(
     def one_of(weights: dict[str, int]) -> str:
         return choice.choices(list(weights), list(weights.values()))[0]
 
-    drawn_nodes = choice.choices(list(NODES), list(NODES.values()))[0]
-    drawn_mode = one_of(MODES)
+    drawn_nodes, drawn_mode = choice.choices(list(NODES), list(NODES.values()))[0], one_of(MODES)
     kinds = ["m", *(one_of(QUEUES) for _ in range(choice.randrange(QUEUES_MAX)))]
     drawn_faults, drawn_load = choice.randint(1, FAULTS_MAX), choice.randint(*LOAD_MS)
     failover = random.Random(f"{seed} failover")
@@ -56,12 +61,11 @@ def options_of(
     holders = failover.randint(0, CLIENTS_MAX)
     pipeline = random.Random(f"{seed} pipeline")
     count = nodes or (SEVEN if pipeline.random() < LARGE else drawn_nodes)
-    producers = pipeline.choices((0, 1, 2), (6, 2, 1))[0]
-    readers = pipeline.choices((0, 1), (3, 1))[0]
+    producers, readers = pipeline.choices((0, 1, 2), (6, 2, 1))[0], pipeline.choices((0, 1), (3, 1))[0]
     if producers:
         kinds.append("i")
     names = [chr(ord("a") + number) for number in range(count)]
-    return SimulationOptions(
+    drawn = SimulationOptions(
         seed,
         count,
         mode or drawn_mode,
@@ -81,3 +85,17 @@ def options_of(
         producers=producers,
         readers=readers,
     )
+    return _with_links(drawn, names)
+
+
+def _with_links(options: SimulationOptions, names: list[str]) -> SimulationOptions:
+    """Draw the shovels of a run, and how often their connections break."""
+    choice = random.Random(f"{options.seed} links")
+    shovels = []
+    for number in range(choice.choices(list(LINKS), list(LINKS.values()))[0]):
+        mode = choice.choices(list(LINK_MODES), list(LINK_MODES.values()))[0]
+        source = f"{choice.choice('mmu')}8{number}"
+        ends = [choice.choice(("", choice.choice(names))) for _ in range(2)]
+        shovels.append(SimulatedShovel(mode, source, f"m9{number}", *ends))
+    breaks = choice.choice(BREAKS_PERMILLE) if shovels else 0
+    return options._replace(shovels=tuple(shovels), break_permille=breaks)

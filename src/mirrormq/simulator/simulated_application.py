@@ -22,6 +22,8 @@ from mirrormq.remote.remote_messages import RemoteMessage
 from mirrormq.replication.replica import Replica
 from mirrormq.replication.ring_messages import RingBatch
 from mirrormq.simulator.checkers import SimulatedCopy
+from mirrormq.simulator.link_run import LinkRun
+from mirrormq.simulator.simulated_links import SimulatedLinks
 from mirrormq.simulator.simulated_node import SimulatedNode
 from mirrormq.storage.journal import Journal
 from mirrormq.wire.content import body_of
@@ -40,12 +42,19 @@ STOPPING_MS = 20
 class SimulatedApplication:
     """Application of a simulated node. Implements `simulator.simulated_node.HostedApplication`."""
 
-    def __init__(self, node: SimulatedNode, turned: Callable[[SimulatedNode], None]) -> None:
+    def __init__(
+        self,
+        node: SimulatedNode,
+        turned: Callable[[SimulatedNode], None],
+        link_run: LinkRun | None = None,
+    ) -> None:
         self._node = node
+        self._link_run = link_run
         self._turned = turned
         """Called at the end of a turn, when clients may read."""
         self._names = 0
         self.broker: Broker | None = None
+        self._links: SimulatedLinks | None = None
         self.orphan_collector: OrphanCollector | None = None
         self._journal: Journal | None = None
 
@@ -79,6 +88,8 @@ class SimulatedApplication:
             self.partition_started()
         if node.world.limits.housekeeping_ms:
             self._compact(journal)
+        if self._link_run is not None:
+            self._links = SimulatedLinks(node, self.broker, incarnation, self._link_run)
         node.wake()
 
     def _compact(self, journal: Journal) -> None:
@@ -114,6 +125,9 @@ class SimulatedApplication:
         node.later(node.choice.randrange(STOPPING_MS), done)
 
     def _end(self, fork: LostFork | None = None) -> None:
+        if self._links is not None:
+            self._links.stop()
+            self._links = None
         broker, self.broker = self.broker, None
         if broker is not None:
             broker.detach()

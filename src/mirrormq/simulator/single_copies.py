@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mirrormq.simulator.run_history import RunHistory
+
 
 class SingleCopies:
     """Times in which messages may have been on one disk only, which failed then."""
@@ -16,3 +18,10 @@ class SingleCopies:
     def is_excused(self, at_ms: int) -> bool:
         """Return whether a message that was confirmed at this time may be lost."""
         return any(start <= at_ms <= stop for start, stop in self._excuses)
+
+    def may_be_lost(self, body: str, history: RunHistory) -> bool:
+        """Return whether a message may be lost: it was published then, or a link moved it before that."""
+        published = history.confirmed.get(body) or history.sent[body]
+        moved_ms = history.moved_ms.get(body)
+        moved = moved_ms is not None and any(stop >= moved_ms for _, stop in self._excuses)
+        return moved or self.is_excused(published.at_ms)

@@ -349,6 +349,7 @@ class SimulatedConsumer(SimulatedClient):
             "x-death" in headers,
             self.node,
             self.hosts.timeline.now_ms,
+            "x-shovelled" in headers,
         )
         self.hosts.history.delivered.append(delivered)
         if self._let_go < self._connections:

@@ -39,6 +39,7 @@ from mirrormq.simulator.checkers import SimulatedCopy
 from mirrormq.simulator.drainer import Drainer
 from mirrormq.simulator.fault_injector import MIRRORED, POLICIES, FaultInjector
 from mirrormq.simulator.lease_client import LeaseClient
+from mirrormq.simulator.link_run import LinkRun
 from mirrormq.simulator.network import Network
 from mirrormq.simulator.operator import Operator
 from mirrormq.simulator.pipeline_checkers import PublishIdsAreKeptOnce, ReadsAreRepeatable
@@ -46,6 +47,7 @@ from mirrormq.simulator.pipeline_clients import ProducerClient, RangeReader, num
 from mirrormq.simulator.probes import Probes
 from mirrormq.simulator.run_history import RunHistory
 from mirrormq.simulator.simulated_application import SimulatedApplication
+from mirrormq.simulator.simulated_links import SimulatedShovel
 from mirrormq.simulator.simulated_node import HostedApplication, SimulatedNode
 from mirrormq.simulator.tight_limits import limits_of, limits_tightened
 from mirrormq.simulator.transaction_clients import GetClient, Holder, TransactionClient
@@ -103,15 +105,18 @@ class SimulationOptions(NamedTuple):
     producers: int = 0
     """Producers with publish ids, for the queues of their own (`pipeline_clients.numbered`)."""
     readers: int = 0
+    shovels: tuple[SimulatedShovel, ...] = ()
+    break_permille: int = 0
+    """Probability that a link's connection breaks when data arrives."""
     redeliver: str = ""
     """`ha-redeliver`: empty for no such key, `lost`, or `changing` between the two."""
     schedule: tuple[fault_plan.Fault, ...] | None = None
     """Schedule of faults, if it is not to be drawn."""
     left_out: frozenset[int] = frozenset()
     """Numbers of faults that do not happen."""
-    make_application: Callable[[SimulatedNode, Callable[[SimulatedNode], None]], HostedApplication] = (
-        SimulatedApplication
-    )
+    make_application: Callable[
+        [SimulatedNode, Callable[[SimulatedNode], None], LinkRun | None], HostedApplication
+    ] = SimulatedApplication
 
 
 class SimulationFailed(Exception):
@@ -152,6 +157,10 @@ class World:
         self.held = checkers.HeldIsNotRedelivered(lambda queue: options.redeliver != "" and mirrored(queue))
         self.minority = checkers.MinorityIsSilent()
         self._filled: list[SimulatedCopy] = []
+        self.link_run = LinkRun(
+            self, options.shovels, random.Random(f"{options.seed} links"), self.watch.damaged,
+            self.watch.story, parting=parting,
+        )  # fmt: skip
         self.checkers: list[checkers.Checker] = [
             self.kept, checkers.NothingIsInvented(), self.redelivery,
             checkers.OrderIsKept(self.watch.damaged), checkers.MirrorsAreEqual(), checkers.MetadataIsEqual(),
@@ -159,6 +168,7 @@ class World:
             self.watch.rings, self.watch.acks, checkers.OneIsActive(single, self.watch.damaged),
             checkers.TakesAreRepeatable(parting=parting), self.held, checkers.NothingIsStranded(),
             PublishIdsAreKeptOnce(numbered, parting=parting), ReadsAreRepeatable(parting=parting),
+            *self.link_run.checkers,
         ]  # fmt: skip
         drawn = options.schedule
         if drawn is None:
@@ -177,6 +187,8 @@ class World:
         state.apply(c.PutUser(records.User("guest", tags=["administrator"])))
         state.apply(c.PutPermission(records.Permission("guest", "/", ".*", ".*", ".*")))
         state.apply(c.PutPolicy(records.Policy("/", "ha", MIRRORED, definition=self.policy(0))))
+        for shovel in self.options.shovels:
+            state.apply(c.PutParameter(shovel.parameter()))
         return founded(self.names, 77, state.snapshot())
 
     def policy(self, dice: int) -> dict[str, Any]:
@@ -190,7 +202,9 @@ class World:
 
     def make_application(self, node: SimulatedNode) -> HostedApplication:
         """Create the application of a node, with the real broker."""
-        return self.options.make_application(node, self._turned)
+        return self.options.make_application(
+            node, self._turned, self.link_run if self.options.shovels else None
+        )
 
     def serving(self) -> list[str]:
         """Return the nodes that take clients now."""
@@ -212,11 +226,20 @@ class World:
         broker = self.broker(node.name)
         if broker is not None:
             self.watch.turned(node, broker)
+            self.link_run.turned(node.name, broker)
         for client in self.clients:
             client.notice(node.member.metadata.state.nodes)
         for client in self.clients:
             if client.node == node.name:
                 client.poll()
+
+    def write(self, command: c.Command) -> None:
+        """Write a command through any running node."""
+        for node in self.nodes.values():
+            if node.running and node.member.leader is not None:
+                node.member.metadata.write(command)
+                node.mark_dirty()
+                return
 
     def deaf(self, from_ms: int, to_ms: int) -> None:
         """Excuse reports that a node sent in this time: they may not have arrived."""
@@ -245,6 +268,7 @@ class World:
         self._start_clients()
         self.timeline.every(LOOK_MS, self._look)
         self.fault_injector.plan(self.schedule, self.timeline.now_ms)
+        self.link_run.begin(self.options.break_permille, faulty=bool(self.schedule))
         self._pass(self.options.load_ms + 100)
         self._heal()
         if any(map(mortal, self.options.queues)):
@@ -269,6 +293,7 @@ class World:
             (LeaseClient, "l", options.leasers, shared),
             (ProducerClient, "i", options.producers, own),
             (RangeReader, "r", options.readers, options.queues),
+            (SimulatedPublisher, "f", len(options.shovels), self.link_run.sources),
         ):
             for number in range(count):
                 self._start_client(kind, f"{letter}{number}", queues)
@@ -290,6 +315,7 @@ class World:
         """Run the checks that need periodic inspection."""
         now = self.timeline.now_ms
         self.minority.look(now, self._outnumbered(), self.history)
+        self.link_run.look()
         if self._stories() > 1:
             self.held.excuse()
             self.deaf(now - 2 * LOOK_MS, now + 2 * LOOK_MS)
@@ -316,6 +342,7 @@ class World:
 
     def _heal(self) -> None:
         self.note("all faults are over")
+        self.link_run.heal()
         for client in self.clients:
             if isinstance(client, SimulatedConsumer):
                 client.rest()
@@ -329,13 +356,15 @@ class World:
         ):
             self.operator.look()
             self._pass(LOOK_MS)
+        if self.options.shovels:
+            self._pass(LOOK_MS)  # a master removes a message a moment before it tells its mirrors
 
     def _drain(self) -> None:
         self.note("the queues are drained")
         for client in self.clients:
             if isinstance(client, LeaseClient):
                 client.give_back()
-        for number, queue in enumerate(self.options.queues):
+        for number, queue in enumerate((*self.options.queues, *self.link_run.destinations)):
             self._start_client(Drainer, f"d{number}", [queue])
         end = self.timeline.now_ms + SETTLE_MS
         while self.timeline.now_ms < end and (self._undrained() or self.unsettled() or not self._agrees()):
@@ -447,6 +476,7 @@ class World:
             for client in self.clients
             if isinstance(client, SimulatedPublisher | TransactionClient) and client.unanswered
         ]
+        found += self.link_run.unsettled()
         found += [f"{copy.queue} on {copy.node} is not drained" for copy in self._left() if copy.bodies]
         return found[:6]
 
