@@ -14,6 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from mirrormq.ranges import range_limits
 from mirrormq.spark.data_source_options import source_options
+from mirrormq.spark.jobs.query_progress import lag_of
 from mirrormq.spark.option_reader import OptionError
 from mirrormq.spark.source import consume
 from mirrormq.spark.source.browse import BrowseReader
@@ -178,6 +179,42 @@ def test_a_lease_is_renewed_while_a_batch_works(channel: Channel, start: Start) 
         time.sleep(0.1)
     assert plan(reader, first) == first
     assert ready(channel) == 0
+
+
+def test_progress_has_bytes_and_the_age_of_the_lease(channel: Channel, start: Start) -> None:
+    publish(channel, (QUEUE, QUEUE), range(10, 16))
+    reader = start()
+    said = reader.reportLatestOffset()
+    assert (said["behind"], said["bytes_behind"], said["lease_age_s"]) == (6, 12, 0.0)
+    first, _ = batch(reader, reader.initialOffset(), ReadMaxRows(4))
+    time.sleep(0.2)
+    said = reader.reportLatestOffset()
+    assert (said["behind"], said["bytes_behind"]) == (2, 4)
+    assert 0.2 <= said["lease_age_s"] < 60
+    assert lag_of({"sources": [{"latestOffset": json.dumps(said)}]}) == {
+        "behind": 2, "bytes_behind": 4, "lease_age_s": said["lease_age_s"],
+    }  # fmt: skip
+    second, _ = batch(reader, first)
+    assert plan(reader, second) == second
+    assert reader.reportLatestOffset()["lease_age_s"] == 0.0, "everything is settled"
+    assert lag_of({"sources": [{"latestOffset": None}]}) == {}
+
+
+def test_a_stream_that_browses_begins_at_a_time(channel: Channel, uri: str) -> None:
+    publish(channel, (QUEUE, QUEUE), range(3))
+    time.sleep(0.05)
+    between_ms = time.time_ns() // 1_000_000
+    time.sleep(0.05)
+    publish(channel, (QUEUE, QUEUE), range(3, 6))
+    given = {"uri": uri, "queue": QUEUE, "mode": "browse", "startingTimestamp": str(between_ms)}
+    reader = BrowseReader(source_options(given, streaming=True))
+    nothing = reader.initialOffset()
+    end = json.loads(json.dumps(reader.latestOffset(nothing, ALL)))
+    found = []
+    for partition in reader.partitions(nothing, end):
+        found += [int(body) for rows in reader.read(partition) for body in rows.column("body").to_pylist()]
+    assert found == [3, 4, 5]
+    reader.stop()
 
 
 def test_a_released_lease_is_reported_for_any_batch(

@@ -324,7 +324,8 @@ def test_a_stream_that_browses_goes_on_where_it_was(
         ({"queue": "q", "mode": "browse", "startingOffsets": "[1]"}, "is earliest, latest, or JSON"),
         ({"queue": "q", "broker": "rabbitmq", "mode": "browse"}, "a RabbitMQ queue cannot be read twice"),
         ({"queue": "q", "endingOffsets": "latest"}, "option endingOffsets is for spark.read"),
-        ({"queue": "q", "endingTimestamp": "5"}, "option endingTimestamp is for spark.read: filter a stream"),
+        ({"queue": "q", "endingTimestamp": "5"}, "option endingTimestamp is for spark.read: a stream has no"),
+        ({"queue": "q", "startingTimestamp": "5"}, "option startingTimestamp is for mode browse"),
         ({"queue": "q", "startingTimestamp": "noon"}, "is a time such as 2026-01-31T12:00:00Z"),
         ({"queue": "q", "startingTimestamp": "1969-01-01"}, "or milliseconds since 1970"),
         (

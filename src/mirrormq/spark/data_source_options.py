@@ -247,9 +247,10 @@ def _check(found: SourceOptions, reader: OptionReader, streaming: bool) -> None:
         )
     if streaming and reader.text("endingOffsets"):
         raise OptionError("option endingOffsets is for spark.read: a stream has no end")
-    timed = [name for name in ("startingTimestamp", "endingTimestamp") if reader.text(name)]
-    if streaming and timed:
-        raise OptionError(f"option {timed[0]} is for spark.read: filter a stream on ingestion_time")
+    if streaming and reader.text("endingTimestamp"):
+        raise OptionError("option endingTimestamp is for spark.read: a stream has no end")
+    if found.mode == CONSUME and reader.text("startingTimestamp"):
+        raise OptionError("option startingTimestamp is for mode browse: filter messages on ingestion_time")
     if found.mode == CONSUME and reader.text("startingOffsets"):
         raise OptionError("option startingOffsets is for mode browse: consuming begins with what is ready")
     waiting = [name for name in ("minMessagesPerTrigger", "maxTriggerDelay") if reader.text(name)]

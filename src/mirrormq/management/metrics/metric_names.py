@@ -243,6 +243,18 @@ cluster_partitions
     Nodes from which this node is partitioned
 journal_fault
     Is 1 if this node found the fault in its journal at startup
+job_number
+    Number that a running job reports, by its name: messages behind, messages per second and others
+jobs
+    Jobs that reported to this node, by state
+lease_bytes
+    Bodies of messages that a lease holds
+lease_idle_seconds
+    Time since the last request of a lease's client
+lease_messages
+    Messages that a lease holds
+leases
+    Leases of queues whose master is this node
 orphan_messages
     Orphans of lost partition sides that this node keeps until an operator decides
 orphan_queues

@@ -11,6 +11,7 @@ from mirrormq.management.managed_node import ManagedNode
 from mirrormq.management.metrics.bridge_metrics import of_bridges
 from mirrormq.management.metrics.detailed_metrics import detailed
 from mirrormq.management.metrics.exposition import Exposition, labels
+from mirrormq.management.metrics.lease_metrics import of_jobs, of_leases
 from mirrormq.management.metrics.node_metrics import of_node
 from mirrormq.management.metrics.object_metrics import ObjectMetrics
 from mirrormq.management.metrics.ring_metrics import of_rings
@@ -59,6 +60,8 @@ async def _everything(node: ManagedNode, per_object: bool) -> AsyncIterator[byte
     _global(exposition, objects, sums)
     await of_rings(node, exposition, per_object)
     of_bridges(node, exposition, per_object)
+    of_leases(node, exposition, per_object)
+    of_jobs(node, exposition)
     for piece in exposition.pieces():
         yield piece
         await asyncio.sleep(0)

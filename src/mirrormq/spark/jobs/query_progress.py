@@ -44,12 +44,14 @@ class QueryFollower:
         # Over Spark Connect only the sources have this number.
         self.rows += sum(source["numInputRows"] for source in progress["sources"])
         rate = sum(source.get("processedRowsPerSecond") or 0.0 for source in progress["sources"])
-        waiting = behind(progress)
-        numbers = {"batch": self._batch, "messages": self.rows, "per_second": round(rate, 1)}
+        numbers: dict[str, int | float | str] = {
+            "batch": self._batch, "messages": self.rows, "per_second": round(rate, 1)
+        }  # fmt: skip
         text = f"batch {self._batch}, {self.rows:,} messages, {rate:,.0f}/s"
-        if waiting is not None:
-            numbers["behind"] = waiting
-            text += f", {waiting:,} behind"
+        lag = lag_of(progress)
+        numbers |= lag
+        if "behind" in lag:
+            text += f", {lag['behind']:,} behind"
         text += self._more()
         if self._reporter is not None:
             self._reporter.update(text, numbers)
@@ -63,14 +65,18 @@ class QueryFollower:
             sys.stderr.flush()
 
 
-def behind(progress: dict[str, Any]) -> int | None:
-    """Return the number of ready messages in the source's last offset."""
+def lag_of(progress: dict[str, Any]) -> dict[str, int | float]:
+    """Return ready messages and bytes, and the age of the oldest lease, from the sources' last offsets."""
     offsets = [source.get("latestOffset") for source in progress["sources"]]
     try:
         found = [json.loads(offset) if isinstance(offset, str) else offset for offset in offsets]
-        return sum(int(offset["behind"]) for offset in found)
+        return {
+            "behind": sum(int(offset["behind"]) for offset in found),
+            "bytes_behind": sum(int(offset["bytes_behind"]) for offset in found),
+            "lease_age_s": max((float(offset["lease_age_s"]) for offset in found), default=0.0),
+        }
     except (KeyError, TypeError, ValueError):
-        return None
+        return {}
 
 
 def follow(

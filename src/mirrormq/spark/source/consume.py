@@ -88,6 +88,8 @@ class ConsumeReader(QueueStream):
         self._settled: dict[str, int] = {}
         self._parts: dict[tuple[str, int], PartitionPart] = {}
         """Takes of this batch and the one before, cached to avoid another request."""
+        self._taken_s: dict[tuple[str, int], float] = {}
+        """Time at which this process made or found each of these takes."""
         self._leases: dict[str, LeaseEntry | None] = {}
         self._left: dict[str, int] | None = None
         """Messages of each queue still to be taken, with AvailableNow."""
@@ -225,6 +227,7 @@ class ConsumeReader(QueueStream):
         lease, spans = take.lease, tuple(unpack(bytes(answer.body)))
         part = PartitionPart(lease.queue, spans, answer.headers["bytes"], True, lease.queue_id)
         self._parts[lease.queue, take.number] = part
+        self._taken_s[lease.queue, take.number] = time.monotonic()
         if self._renewal is None:
             self._renewal = Renewal(self.options)
         self._renewal.add(lease.queue, lease.name, lease.queue_id, lease.owner)
@@ -272,6 +275,7 @@ class ConsumeReader(QueueStream):
             for (name, number), part in self._parts.items()
             if number > self._settled.get(name, 0)
         }
+        self._taken_s = {key: self._taken_s[key] for key in self._parts}
 
     def _digest_of(self, queue: str, at: Offset, done: Offset) -> int | None:
         # The first offset is stored before its take, hence has no digest; compute it from the messages.
@@ -304,18 +308,27 @@ class ConsumeReader(QueueStream):
         self._settled.pop(queue, None)
         self._leases.pop(queue, None)
         self._parts = {key: part for key, part in self._parts.items() if key[0] != queue}
+        self._taken_s = {key: self._taken_s[key] for key in self._parts}
 
     # --- interface of Spark ------------------------------------------------------------------------
 
     def reportLatestOffset(self) -> Offset:  # noqa: N802
-        """Return the end of each queue and its ready messages, for `lastProgress`."""
+        """Return how far the query is behind, and the age of its lease's oldest messages, for
+        `lastProgress`."""
         extents = self.queues.extents()
         return {
             "queues": {
-                name: {"next": extent.next, "behind": extent.ready} for name, extent in extents.items()
+                name: {"next": extent.next, "behind": extent.ready, "bytes_behind": extent.ready_bytes}
+                for name, extent in extents.items()
             },
             "behind": sum(extent.ready for extent in extents.values()),
+            "bytes_behind": sum(extent.ready_bytes for extent in extents.values()),
+            "lease_age_s": round(self._lease_age_s(), 3),
         }
+
+    def _lease_age_s(self) -> float:
+        """Return the time since the oldest take that is not settled; 0 if all are."""
+        return max((time.monotonic() - taken_s for taken_s in self._taken_s.values()), default=0.0)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         if "first" in end:
