@@ -48,7 +48,9 @@ def test_each_expression_names_metrics_that_exist() -> None:
             if kind in ("counter", "histogram"):
                 assert re.search(rf"(rate|increase)\({name}\b", expression), expression
         for labels in BY.findall(expression):
-            assert set(labels.split(", ")) <= {"instance", "le", "protocol", "state"}, expression
+            assert set(labels.split(", ")) <= {"instance", "kind", "le", "number", "protocol", "state"}, (
+                expression
+            )
         assert expression.count("(") == expression.count(")")
 
 

@@ -48,7 +48,7 @@ def test_what_leases_hold_and_what_jobs_report_is_scraped(mirrormq: MirrorMQ, as
     assert each[f"mirrormq_lease_messages{lease}"] == 6
     assert each[f"mirrormq_lease_bytes{lease}"] == sum(len(row.body) for row in held)
     assert 0 <= each[f"mirrormq_lease_idle_seconds{lease}"] < 60
-    job = 'vhost="/",job="metrics-1",kind="archive"'
+    job = 'vhost="/",job_name="metrics-1",kind="archive"'
     assert each[f'mirrormq_job_number{{{job},number="behind"}}'] == 4
     assert each[f'mirrormq_job_number{{{job},number="per_second"}}'] == 12
     assert not [name for name in each if "metrics-2" in name or 'number="note"' in name]

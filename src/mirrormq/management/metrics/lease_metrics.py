@@ -48,5 +48,6 @@ def of_jobs(node: ManagedNode, exposition: Exposition) -> None:
             continue
         for number, value in row["numbers"].items():
             if isinstance(value, int | float) and not isinstance(value, bool):
-                named = labels(vhost=row["vhost"], job=row["job"], kind=row["kind"], number=number)
+                # Not `job`: Prometheus has a label of that name for what it scrapes.
+                named = labels(vhost=row["vhost"], job_name=row["job"], kind=row["kind"], number=number)
                 exposition.add("mirrormq_job_number", value, named)
