@@ -100,7 +100,7 @@ check: $(STAMP) ## format, lint and types, changing nothing
 format: $(STAMP) ## let ruff format the code and mend what it safely can
 	cd $(ROOT) && $(RUN) -m ruff format . && $(RUN) -m ruff check --fix .
 
-sim: $(STAMP) ## simulate SEEDS clusters with faults, from seed FIRST on, in JOBS processes (SEEDS=1000 FIRST=1)
+sim: $(STAMP) ## simulate SEEDS clusters with faults, from seed FIRST on, in JOBS processes (SEEDS=1000 FIRST=1 ARGS="--kinds forks --nodes 2")
 	cd $(ROOT) && $(RUN) -m mirrormq.simulator --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS) $(ARGS)
 
 hunt: $(STAMP) ## simulate fresh seeds for MINUTES at idle priority, and append a row to benchmarks/HUNT.md (JOBS=1)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from benchmarks.machine import revision, today
 from mirrormq.simulator.seed_runs import GivenOptions, SeedResult, play_all
+from mirrormq.simulator.seeds import checked_kinds
 
 TABLE = Path(__file__).with_name("HUNT.md")
 HEADINGS = ["date", "revision", "first seed", "seeds", "options", "confirmed", "masters", "orphans", "failed"]
@@ -122,6 +123,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
     parser.add_argument("--nodes", type=int, default=0, help="in the cluster (drawn)")
     parser.add_argument("--mode", default="", help="cluster_partition_handling (drawn)")
+    parser.add_argument("--seconds", type=int, default=0, help="of simulated load (drawn)")
+    parser.add_argument(
+        "--kinds", type=checked_kinds, default="", help="of faults: partition,kill or forks (all)"
+    )
     parser.add_argument("--redeliver", default="", help="ha-redeliver: lost, changing (drawn)")
     parser.add_argument("--table", type=Path, default=TABLE, help="file to append to (benchmarks/HUNT.md)")
     return parser.parse_args()
@@ -130,7 +135,10 @@ def parse() -> argparse.Namespace:
 def main() -> int:
     arguments = parse()
     os.nice(NICENESS)
-    given = GivenOptions(nodes=arguments.nodes, mode=arguments.mode, redeliver=arguments.redeliver)
+    given = GivenOptions(
+        nodes=arguments.nodes, mode=arguments.mode, seconds=arguments.seconds,
+        redeliver=arguments.redeliver, kinds=arguments.kinds,
+    )  # fmt: skip
     first = random.SystemRandom().randrange(1, FIRST_SEED_MAX)
     tried = revision("src")
     totals = Hunt(first, given)

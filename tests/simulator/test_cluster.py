@@ -9,8 +9,10 @@ import sys
 import pytest
 
 from mirrormq.cluster.partitions import AUTO, AUTOHEAL, IGNORE, PAUSE_IF_ALL_DOWN, PAUSE_MINORITY
-from mirrormq.simulator.seeds import options_of
+from mirrormq.simulator.fault_plan import KINDS
+from mirrormq.simulator.seeds import kinds_in, options_of
 from mirrormq.simulator.shrinking import outcome
+from mirrormq.simulator.world import World
 
 
 @pytest.mark.parametrize("seed", range(1, 25))
@@ -56,3 +58,21 @@ def test_a_seed_decides_everything() -> None:
         for order in "12"
     )
     assert one == other and "delivered" in one.lower()
+
+
+def test_given_kinds_of_faults_are_the_only_ones() -> None:
+    faults = [
+        fault
+        for seed in range(30)
+        for fault in World(options_of(seed)._replace(fault_kinds=kinds_in("kill,partition"))).schedule
+    ]
+    assert {fault.kind for fault in faults} == {"kill", "partition"}
+    assert set(kinds_in("forks")) < set(KINDS) == set(kinds_in(""))
+
+
+def test_an_unknown_kind_of_fault_is_refused_with_the_known_ones() -> None:
+    command = [sys.executable, "-m", "mirrormq.simulator", "--kinds", "kill,earthquake"]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert (
+        ended.returncode == 2 and "there is no fault 'earthquake'; the faults are forks, kill" in ended.stderr
+    )

@@ -250,13 +250,13 @@ def read_a_policy_differently(monkeypatch: pytest.MonkeyPatch) -> None:
     apply = MetadataState.apply
     states: list[MetadataState] = []
 
-    def forgetful(self: MetadataState, command: Command) -> list[Change]:
+    def forgetful(self: MetadataState, command: Command, log_index: int = 0) -> list[Change]:
         if isinstance(command, PutPolicy):
             if not any(known is self for known in states):
                 states.append(self)  # of each run: three that founders begin with, then the three nodes'
             if any(known is self for known in states[5::6]):
                 command = PutPolicy(msgspec.structs.replace(command.record, priority=7))
-        return apply(self, command)
+        return apply(self, command, log_index)
 
     monkeypatch.setattr(MetadataState, "apply", forgetful)
 

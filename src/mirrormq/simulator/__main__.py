@@ -13,6 +13,7 @@ import time
 
 from mirrormq.simulator import scenario
 from mirrormq.simulator.seed_runs import GivenOptions, SeedResult, play_all
+from mirrormq.simulator.seeds import checked_kinds
 from mirrormq.simulator.shrinking import outcome, shrink
 from mirrormq.simulator.world import SimulationOptions
 
@@ -66,6 +67,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--nodes", type=int, default=0, help="in the cluster (drawn)")
     parser.add_argument("--mode", default="", help="cluster_partition_handling (drawn)")
     parser.add_argument("--faults", type=int, default=0, help="in each run (drawn)")
+    parser.add_argument(
+        "--kinds", type=checked_kinds, default="", help="of faults: partition,kill or forks (all)"
+    )
     parser.add_argument("--seconds", type=int, default=0, help="of simulated load (drawn)")
     parser.add_argument("--tight-limits", action="store_true", help="tight limits in every run (in a third)")
     parser.add_argument("--redeliver", default="", help="ha-redeliver: lost, changing (drawn)")

@@ -49,6 +49,21 @@ disks          the fault `disk` while every node is stopped at once
 shutdown       all nodes are stopped in good order, one by one; the disk of the last one fails as in `disk`
 """
 
+FORKS = (
+    "partition",
+    "one-way",
+    "kill",
+    "power",
+    "torn",
+    "blackout",
+    "freeze",
+    "reset",
+    "stop",
+    "move",
+    "disk",
+)
+"""Kinds of faults that divide a cluster, or change what a side of it has."""
+
 EVERY_NODE = ("blackout", "disks", "shutdown")
 """Faults that concern all nodes."""
 
@@ -73,11 +88,17 @@ class Fault(NamedTuple):
         return f"#{self.number} {self.begins_ms}–{self.ends_ms} ms: {self.kind} {' '.join(self.nodes)}"
 
 
-def draw(choice: random.Random, names: Sequence[str], until_ms: int, count: int) -> list[Fault]:
-    """Draw a schedule."""
+def draw(
+    choice: random.Random,
+    names: Sequence[str],
+    until_ms: int,
+    count: int,
+    kinds: Sequence[str] = tuple(KINDS),
+) -> list[Fault]:
+    """Draw a schedule of faults of the given kinds."""
     faults = []
     for number in range(count):
-        kind = choice.choices(list(KINDS), list(KINDS.values()))[0]
+        kind = choice.choices(kinds, [KINDS[kind] for kind in kinds])[0]
         begins = choice.randrange(until_ms)
         ends = begins + 1 + choice.randrange(choice.choice(LASTS_MS))
         most = max(1, len(names) - 1) if kind == "partition" else min(2, len(names))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
-from mirrormq.simulator.seeds import options_of
+from mirrormq.simulator.seeds import kinds_in, options_of
 from mirrormq.simulator.shrinking import outcome
 from mirrormq.simulator.world import SimulationOptions, World
 
@@ -25,6 +25,7 @@ class GivenOptions(NamedTuple):
     faults: int = 0
     seconds: int = 0
     redeliver: str = ""
+    kinds: str = ""
     tight_limits: bool = False
 
     def __str__(self) -> str:
@@ -52,10 +53,11 @@ def play(given: GivenOptions, seed: int) -> SeedResult:
     gc.disable()
     if seed % SEEDS_PER_SWEEP == 0:
         gc.collect()
-    options = options_of(
+    drawn = options_of(
         seed, given.nodes, given.mode, given.faults, given.seconds * 1000,
         tight_limits=given.tight_limits, redeliver=given.redeliver,
     )  # fmt: skip
+    options = drawn._replace(fault_kinds=kinds_in(given.kinds))
     world, wrong, _ = outcome(options)
     orphans = sum(delivered.orphaned for delivered in world.history.delivered)
     return SeedResult(options, wrong, len(world.history.confirmed), _changes(world), orphans)

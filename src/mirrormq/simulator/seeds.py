@@ -5,9 +5,11 @@ All values are drawn with weights: common configurations often, every other one 
 
 from __future__ import annotations
 
+import argparse
 import random
 
 from mirrormq.cluster.partitions import AUTO, AUTOHEAL, IGNORE, PAUSE_IF_ALL_DOWN, PAUSE_MINORITY
+from mirrormq.simulator.fault_plan import FORKS, KINDS
 from mirrormq.simulator.simulated_links import SimulatedShovel
 from mirrormq.simulator.world import SimulationOptions
 
@@ -35,6 +37,23 @@ BREAKS_PERMILLE = (0, 5, 20, 60)
 LOAD_MS = (2500, 7500)
 """Range of the load phase: short runs find errors that need few events, and more of them fit into the
 time."""
+
+
+def kinds_in(text: str) -> tuple[str, ...]:
+    """Return the kinds of faults in a list; empty: all of them, `forks`: those that lead to forks."""
+    if text in ("", "forks"):
+        return FORKS if text else tuple(KINDS)
+    return tuple(text.split(","))
+
+
+def checked_kinds(text: str) -> str:
+    """Check the list of kinds of faults in a command line."""
+    unknown = [kind for kind in kinds_in(text) if kind not in KINDS]
+    if unknown:
+        raise argparse.ArgumentTypeError(
+            f"there is no fault '{unknown[0]}'; the faults are forks, {', '.join(KINDS)}"
+        )
+    return text
 
 
 def options_of(

@@ -110,6 +110,8 @@ class SimulationOptions(NamedTuple):
     """Probability that a link's connection breaks when data arrives."""
     redeliver: str = ""
     """`ha-redeliver`: empty for no such key, `lost`, or `changing` between the two."""
+    fault_kinds: tuple[str, ...] = tuple(fault_plan.KINDS)
+    """Kinds of faults to draw."""
     schedule: tuple[fault_plan.Fault, ...] | None = None
     """Schedule of faults, if it is not to be drawn."""
     left_out: frozenset[int] = frozenset()
@@ -142,7 +144,7 @@ class World:
         decoder: Any = msgspec.msgpack.Decoder(ClusterMessage | ControllerMessage | RingBatch | RemoteMessage)
         self.network = Network(self.timeline, self.choice.randrange, encoder.encode, decoder.decode)
         self.names = [chr(ord("a") + number) for number in range(options.nodes)]
-        parting = self.handling.in_force(self.names) != PAUSE_MINORITY
+        parting = self._parting = self.handling.in_force(self.names) != PAUSE_MINORITY
         self.watch = Probes(parting=parting)
         self.nodes = {
             name: SimulatedNode(self, name, f"{options.seed} {name}", self.watch.make_log)
@@ -173,7 +175,8 @@ class World:
         drawn = options.schedule
         if drawn is None:
             choice = random.Random(f"{options.seed} faults")
-            drawn = tuple(fault_plan.draw(choice, self.names, options.load_ms, options.faults))
+            faults = fault_plan.draw(choice, self.names, options.load_ms, options.faults, options.fault_kinds)
+            drawn = tuple(faults)
         self.schedule = fault_plan.without(drawn, set(options.left_out))
 
     # -- environment of nodes and clients ---------------------------------------------------------
@@ -328,7 +331,19 @@ class World:
         """Return the number of sides that continue separately."""
         members = [node.member for node in self.nodes.values() if node.running]
         forked = any(member.consensus.forks for member in members)
-        return max(sum(member.leading for member in members), 1 + forked)
+        return max(sum(member.leading for member in members), 1 + (forked or self._lost_node_serves()))
+
+    def _lost_node_serves(self) -> bool:
+        """Return whether a node serves that another one counts as lost, in a mode in which both sides may
+        continue. A node that has no leader cannot learn it."""
+        states = [node.member.metadata.state for node in self.nodes.values() if node.running]
+        return self._parting and any(
+            (record := state.nodes.get(name)) is not None
+            and (not record.running or record.incarnation > broker.incarnation)
+            for name in self.names
+            if (broker := self.broker(name)) is not None
+            for state in states
+        )
 
     def _outnumbered(self) -> list[str]:
         """Return the nodes that may not serve at present. Frozen nodes are excluded, so that a node that
