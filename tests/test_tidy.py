@@ -70,7 +70,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Its client of range requests is the Spark client's, which needs no Spark.
     "arrow": {"ranges", "sequences", "spark"},
     "backup": {"metadata", "ranges", "sequences", "spark", "wire"},
-    "cli": {"backup", "wire", "config", "control", "runtime", "perf", "chaos", "testing", "spark"},
+    "cli": {
+        "backup", "migration", "migration_io", "wire", "config", "control", "runtime", "perf", "chaos",
+        "testing", "spark",
+    },
+    "migration": {"bridges", "client", "queues", "wire"},
+    "migration_io": {"backup", "bridges", "client", "client_io", "migration", "ranges", "spark", "wire"},
     "history": set(),
     "simulator": {
         "bridges",
@@ -84,7 +89,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 PURE = (
     "wire", "connections", "channels", "exchanges", "queues", "replication", "remote", "consensus",
     "peers", "cluster", "metadata", "auth", "broker", "ranges", "client", "bridges", "sequences",
-    "events", "leases",
+    "events", "leases", "migration",
 )  # fmt: skip
 OUTSIDE = {
     "aiohttp", "asyncio", "concurrent", "logging", "multiprocessing", "os", "pathlib",
@@ -268,7 +273,7 @@ def test_pure_packages_do_not_touch_the_outside() -> None:
 
 
 def test_only_the_runtime_has_an_event_loop() -> None:
-    may = {"runtime", "client_io", "management", "testing", "cli"}
+    may = {"runtime", "client_io", "management", "migration_io", "testing", "cli"}
     wrong = [
         f"{name_of(path)}:{line} imports {name}"
         for path in source_files()

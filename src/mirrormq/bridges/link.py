@@ -360,6 +360,7 @@ class Link:
             prefetch,
             remaining,
             plan.destination.mandatory,
+            plan.moved,
         )
         self.phase = Phase.SUBSCRIBING
         if plan.ack_mode is not AckMode.NO_ACK:

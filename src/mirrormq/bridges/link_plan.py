@@ -119,6 +119,8 @@ class LinkPlan:
     extension: LinkExtension | None = None
     consume_at_start: bool = True
     """False: the link runs without a consumer until `Link.consume`."""
+    moved: Callable[[Delivery], None] | None = None
+    """Called for each message that the link has finished with, before its acknowledgement."""
 
 
 def required(request: bytes) -> Setup[MethodReply]:

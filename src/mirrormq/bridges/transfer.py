@@ -65,6 +65,7 @@ class Transfer:
         prefetch: int,
         limit: int | None,
         mandatory: bool,
+        moved: Callable[[Delivery], None] | None = None,
     ) -> None:
         self._source, self._destination = source, destination
         self._transform = transform
@@ -72,6 +73,7 @@ class Transfer:
         self._window_max = prefetch or HELD_MESSAGES_MAX
         self._window = self._window_max
         self._mandatory = mandatory
+        self._moved = moved
         self.limit = limit
         self.forwarded = 0
         """Messages that the link has finished with: confirmed, published or dropped, by the mode."""
@@ -171,6 +173,8 @@ class Transfer:
     def _done(self, delivery: Delivery) -> None:
         self.forwarded += 1
         self._held_bytes -= len(delivery.body)
+        if self._moved is not None:
+            self._moved(delivery)
         if self._mode is not AckMode.NO_ACK:
             self._acks.ack(delivery.delivery_tag)
 

@@ -12,7 +12,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from mirrormq import limits
-from mirrormq.channels import direct_reply_to
+from mirrormq.channels import direct_reply_to, migrated_publishes
 from mirrormq.channels.confirm_ledger import ConfirmLedger
 from mirrormq.channels.routes import Destination, Route
 from mirrormq.channels.unacked import Delivery
@@ -20,7 +20,7 @@ from mirrormq.errors import AccessRefused, AmqpError, NotImplementedByBroker, Pr
 from mirrormq.queues import sender_selected_routing
 from mirrormq.queues.envelope import ExpirationInvalid, make_envelope, parse_expiration
 from mirrormq.queues.message import NEVER, Envelope, Message
-from mirrormq.queues.publish_ids import PRODUCER_HEADER, publish_id_of
+from mirrormq.queues.publish_ids import MIGRATED_FROM_HEADER, PRODUCER_HEADER, publish_id_of
 from mirrormq.queues.publish_order_guard import PublishOrderGuard
 from mirrormq.queues.queue_interface import Publisher, QueueInterface
 from mirrormq.ranges import range_protocol
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from mirrormq.channels.channel import Channel
 
 NO_ROUTE = 312
+
+ADMINISTRATOR = "administrator"
+"""Tag of users whose publishes may name an earlier exchange and routing key."""
 
 NO_PRODUCER = ("", 0)
 """Producer and publish id of a message without them."""
@@ -331,6 +334,8 @@ class Publishing:
         envelope, queues, contents = channel.vhost.route(envelope, headers, contents)
         if PRODUCER_HEADER in headers:
             envelope.identify(publish_id_of(headers))
+            if MIGRATED_FROM_HEADER in headers and queues and ADMINISTRATOR in channel.user.tags:
+                envelope, contents = migrated_publishes.restored(envelope, headers, contents)
         unchanged = envelope.properties is properties and channel.vhost.routes_repeat(route.exchange)
         route.seen_properties = properties if unchanged else None
         route.seen_envelope, route.seen_queues = envelope, queues
@@ -369,7 +374,9 @@ def _closer_look(route: Route, content: bytes) -> Envelope | None:
         headers = decode_properties(properties, 0).headers or {}
     except AmqpError:
         return None
-    if "CC" in headers or "BCC" in headers or direct_reply_to.QUEUE_NAME_BYTES in properties:
+    if "CC" in headers or "BCC" in headers or MIGRATED_FROM_HEADER in headers:
+        return None
+    if direct_reply_to.QUEUE_NAME_BYTES in properties:
         return None
     envelope = route.new_envelope(properties, persistent, priority)
     if PRODUCER_HEADER in headers:

@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 
 GROUPS = {
     "Common commands": ("cluster", "server", "top", "perf"),
-    "Maintenance": ("backup", "restore"),
+    "Maintenance": ("backup", "restore", "migrate"),
     "Load, faults and Spark": ("chaos", "pipeline"),
     "Installation": ("haproxy-config", "keepalived-config", "completion", "alias"),
 }
@@ -25,7 +25,9 @@ VALUES = {
     "NAME": ("queue", "exchange", "interface", "sort"),
     "NAME@HOST": ("name",),
     "NAME@HOST:PORT": ("join",),
-    "URI": ("uri", "consume_uri", "master"),
+    "URI": ("uri", "consume_uri", "master", "old", "old_amqp", "new", "new_amqp"),
+    "SOCKET": ("haproxy",),
+    "KIND:NAME": ("accept",),
     "ADDRESS": ("address", "peer"),
     "PORT": ("amqp_port", "management_port", "cluster_port"),
     "N": (
@@ -52,6 +54,8 @@ SPECIAL = {
     ("pipeline", "speed"): "Nx",
     ("chaos", "rate"): "N",
     ("perf", "rate"): "N",
+    ("migrate", "consumers"): "BACKEND",
+    ("migrate", "producers"): "BACKEND",
 }
 """Value names of parameters of one command or of one group of commands."""
 

@@ -15,6 +15,7 @@ from mirrormq.cli import (
     haproxy_config,
     keepalived_config,
     local_cluster,
+    migrate,
     perf,
     pipeline,
     top,
@@ -49,6 +50,7 @@ app.command("backup")(backup.backup)
 app.command("restore")(backup.restore)
 app.command("haproxy-config")(haproxy_config.haproxy_config)
 app.command("keepalived-config")(keepalived_config.keepalived_config)
+app.add_typer(migrate.app, name="migrate")
 app.add_typer(pipeline.app, name="pipeline")
 app.command("completion")(completion_install.completion)
 app.command("alias")(completion_install.alias)

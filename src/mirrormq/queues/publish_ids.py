@@ -24,6 +24,8 @@ from mirrormq.wire.properties import decode_properties
 
 PRODUCER_HEADER = "x-producer"
 PUBLISH_ID_HEADER = "x-publish-id"
+MIGRATED_FROM_HEADER = "x-migrated-from"
+"""Header of a publish by `mirrormq migrate`, always with a publish id (`channels.migrated_publishes`)."""
 MARKER = b"x-producer"
 """Bytes that raw properties contain if their message may have a publish id."""
 
