@@ -70,7 +70,11 @@ TRIALS = (
         f"mirrormq chaos --nodes 3 --duration 600 --history {SCRATCH} --fault partition --fault kill",
     ),
     Trial("upgrade", f"{PYTEST} tests/upgrade", {"OLDER_REVISION": "45e97cd"}),
-    Trial("migration", f"{PYTEST} -s tests/migration_processes", {"MIGRATION_MESSAGES": "200000"}),
+    Trial(
+        "migration",
+        "python -m pytest -q -s --timeout 3600 tests/migration_processes",
+        {"MIGRATION_MESSAGES": "200000"},
+    ),
     Trial("scale", "python -m benchmarks.scale"),
     Trial("audit", "python -m tests.spark.large measure --rows 1000000 5000000"),
     Trial("clients", f"{PYTEST} tests/clients", {"CLIENTS_AGAINST": "rabbitmq"}),

@@ -20,6 +20,8 @@ from tests.migration_processes.migration_stand import MigrationStand
 from tests.waiting import until
 
 MESSAGES = int(os.environ.get("MIGRATION_MESSAGES", "4000"))
+MESSAGES_BACK = min(MESSAGES, 20_000)
+"""Messages of the rollback."""
 PUBLISHERS = 2
 RATE = 100.0 if MESSAGES < 50_000 else 1_500.0
 """Messages per second of each publisher: the migration's phases pass while they publish."""
@@ -51,7 +53,8 @@ def prepare(stand: MigrationStand, vhost: str) -> None:
 class Load:
     """Clients of one test."""
 
-    def __init__(self, stand: MigrationStand, vhost: str) -> None:
+    def __init__(self, stand: MigrationStand, vhost: str, messages: int) -> None:
+        self._messages = messages
         self.publishers = [
             LoadPublisher(stand.producer_port, vhost, number, RATE) for number in range(PUBLISHERS)
         ]
@@ -69,7 +72,7 @@ class Load:
 
     def await_share(self, share: float) -> None:
         """Wait until this share of the messages is confirmed."""
-        until(lambda: self.confirmed > MESSAGES * share, f"{share:.0%} of the messages", PATIENCE_S)
+        until(lambda: self.confirmed > self._messages * share, f"{share:.0%} of the messages", PATIENCE_S)
 
     def finish(self) -> None:
         """Wait until all messages are published and consumed."""
@@ -104,7 +107,7 @@ def assert_sound(load: Load) -> dict[str, int]:
 
 def test_a_live_cluster_moves_and_nothing_is_lost(stand: MigrationStand) -> None:
     prepare(stand, "%2F")
-    load = Load(stand, "%2F")
+    load = Load(stand, "%2F", MESSAGES)
     load.await_share(0.05)
     shown = stand.command("plan", *stand.plan_words(), *stand.proxy_words())
     assert "Nothing blocks the migration" in shown
@@ -173,7 +176,7 @@ def assert_equal(stand: MigrationStand) -> dict[str, dict[str, Any]]:
 
 def test_a_rollback_returns_everything_in_order(stand: MigrationStand) -> None:
     prepare(stand, "shop")
-    load = Load(stand, "shop")
+    load = Load(stand, "shop", MESSAGES_BACK)
     load.await_share(0.05)
     stand.command("plan", *stand.plan_words(), *stand.proxy_words(), "--vhost", "shop")
     stand.start()
