@@ -74,7 +74,7 @@ def test_publishing_and_consuming(broker: Broker) -> None:
         assert {event.properties for event in found} == {PROPERTIES}
         batch = AckBatch()
         for event in found:
-            batch.delivered(event.delivery_tag)
+            batch.delivered([event.delivery_tag])
         for event in found[::2]:
             batch.ack(event.delivery_tag)
         client.send(batch.take_frames(1))
@@ -199,7 +199,7 @@ class Program:
                         self.waiting.add(body)
                 case Delivery():
                     self.bodies.append(event.body)
-                    self.acks.delivered(event.delivery_tag)
+                    self.acks.delivered([event.delivery_tag])
                     self.acks.ack(event.delivery_tag)
                 case Confirm():
                     self.waiting.settle(event.delivery_tag, event.multiple)

@@ -79,7 +79,7 @@ def test_batched_acks_settle_what_was_settled_and_nothing_else(
         if step == "deliver":
             last += 1
             broker.unacked.append(last)
-            batch.delivered(last)
+            batch.delivered([last])
         elif step == "send":
             broker.take(batch.take_frames(1))
             assert (broker.acked, broker.nacked) == (acked, nacked)
@@ -93,7 +93,7 @@ def test_acks_in_order_are_one_frame() -> None:
     batch, broker = AckBatch(), BrokerChannel()
     for tag in range(1, 1001):
         broker.unacked.append(tag)
-        batch.delivered(tag)
+        batch.delivered([tag])
         batch.ack(tag)
     assert broker.take(batch.take_frames(1)) == 1
     assert not broker.unacked

@@ -12,9 +12,9 @@ import pytest
 from mirrormq.bridges import link_kinds
 from mirrormq.bridges.assigned_links import AssignedLinks
 from mirrormq.bridges.link_placement import LinkPlacement
-from mirrormq.bridges.link_plan import AckMode, LinkPlan
+from mirrormq.bridges.link_plan import AckMode, LinkPlan, Outgoing
 from mirrormq.bridges.shovel_plan import plan_of
-from mirrormq.bridges.transfer import Sent, Transfer
+from mirrormq.bridges.transfer import Transfer
 from mirrormq.client.client_events import Delivery
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import state as metadata_state
@@ -98,8 +98,8 @@ def publish_the_latest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Publish deliveries that wait in the wrong order."""
     delivered = Transfer.delivered
 
-    def reversing(self: Transfer, delivery: Delivery) -> None:
-        delivered(self, delivery)
+    def reversing(self: Transfer, deliveries: list[Delivery]) -> None:
+        delivered(self, deliveries)
         self._pending.rotate(1)
 
     monkeypatch.setattr(Transfer, "delivered", reversing)
@@ -107,28 +107,26 @@ def publish_the_latest_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def publish_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Publish some messages twice."""
-    send = Transfer._send
+    write, count = Transfer._write, 0
 
-    def repeating(self: Transfer, sent: Sent) -> None:
-        send(self, sent)
-        if sent.number % 5 == 0:
-            outgoing = sent.outgoing
-            self._destination.publish(
-                outgoing.exchange, outgoing.routing_key, outgoing.properties, outgoing.body
-            )
+    def repeating(self: Transfer, outgoing: Outgoing) -> None:
+        nonlocal count
+        count += 1
+        write(self, outgoing)
+        if count % 5 == 0:
+            write(self, outgoing)
 
-    monkeypatch.setattr(Transfer, "_send", repeating)
+    monkeypatch.setattr(Transfer, "_write", repeating)
 
 
 def drop_some(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget some deliveries."""
     delivered, count = Transfer.delivered, 0
 
-    def forgetful(self: Transfer, delivery: Delivery) -> None:
+    def forgetful(self: Transfer, deliveries: list[Delivery]) -> None:
         nonlocal count
         count += 1
-        if count % 8:
-            delivered(self, delivery)
+        delivered(self, deliveries if count % 8 else deliveries[1:])
 
     monkeypatch.setattr(Transfer, "delivered", forgetful)
 

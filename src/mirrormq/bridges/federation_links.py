@@ -9,7 +9,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -163,38 +163,38 @@ def _concerns(change: Change) -> bool:
 FEDERATION = LinkProvider(_wanted, _concerns)
 
 
+def _upstream_and_policy(
+    state: MetadataState,
+    key: LinkKey,
+    record: Exchange | Queue | None,
+    applies_to: Literal["queues", "exchanges"],
+) -> tuple[Upstream, str] | None:
+    """Return the upstream of a link and the policy that defines it; None if no policy does."""
+    if record is None or not may_federate(record):
+        return None
+    effective = PolicyMatcher(state).effective(record.vhost, record.name, applies_to)
+    if not any(policy_key in effective.definition for policy_key in POLICY_KEYS):
+        return None
+    _, wanted = link_parts(key[2])
+    for upstream in upstreams(state, record.vhost, effective.definition):
+        if upstream.name == wanted:
+            return upstream, effective.policy or ""
+    return None
+
+
 def federated_exchange(state: MetadataState, key: LinkKey) -> FederatedExchange | None:
     """Return the definition of an exchange link; None if no policy defines it."""
-    vhost, _, name = key
-    resource, wanted = link_parts(name)
-    exchange = state.exchanges.get((vhost, resource))
-    if exchange is None or not may_federate(exchange):
+    exchange = state.exchanges.get((key[0], link_parts(key[2])[0]))
+    found = _upstream_and_policy(state, key, exchange, "exchanges")
+    if exchange is None or found is None:
         return None
-    effective = PolicyMatcher(state).effective(vhost, resource, "exchanges")
-    if not any(key in effective.definition for key in POLICY_KEYS):
-        return None
-    for upstream in upstreams(state, vhost, effective.definition):
-        if upstream.name == wanted:
-            return FederatedExchange(
-                exchange, upstream, effective.policy or "", cluster_name(state, ""), former_names(state)
-            )
-    return None
+    return FederatedExchange(exchange, *found, cluster_name(state, ""), former_names(state))
 
 
 def federated_queue(state: MetadataState, key: LinkKey) -> FederatedQueue | None:
     """Return the definition of a queue link; None if no policy defines it."""
-    vhost, _, name = key
-    resource, wanted = link_parts(name)
-    queue = state.queues.get((vhost, resource))
-    if queue is None or not may_federate(queue):
+    queue = state.queues.get((key[0], link_parts(key[2])[0]))
+    found = _upstream_and_policy(state, key, queue, "queues")
+    if queue is None or found is None:
         return None
-    effective = PolicyMatcher(state).effective(vhost, resource, "queues")
-    if not any(key in effective.definition for key in POLICY_KEYS):
-        return None
-    for upstream in upstreams(state, vhost, effective.definition):
-        if upstream.name == wanted:
-            return FederatedQueue(
-                vhost, resource, queue.durable, queue.auto_delete, queue.arguments, upstream,
-                effective.policy or "",
-            )  # fmt: skip
-    return None
+    return FederatedQueue(queue.vhost, queue.name, queue.durable, queue.auto_delete, queue.arguments, *found)

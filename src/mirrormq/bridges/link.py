@@ -14,6 +14,7 @@ shrinks with the number of missing messages, before the acknowledgement that wou
 from __future__ import annotations
 
 from enum import Enum, auto
+from itertools import islice
 from typing import Protocol
 
 from mirrormq.bridges.link_plan import AckMode, LinkPlan, SetupFailed, Subscription
@@ -215,7 +216,10 @@ class Link:
 
     def receive(self, side: Side, events: list[Event], now_ms: int) -> None:
         """Handle events of an open connection, then publish and acknowledge what they allow."""
-        for event in events:
+        taken = 0
+        if side is Side.SOURCE and self.transfer is not None and self._source_channel is not None:
+            taken = self.transfer.take_first(events, self._source_channel.number)
+        for event in islice(events, taken, None) if taken else events:
             if self.phase in (Phase.ENDED, Phase.WAITING):
                 return
             if isinstance(event, Closed):
@@ -415,7 +419,7 @@ class Link:
                 if failure is not None:
                     self._fail(Side.SOURCE, failure, now_ms)
         elif isinstance(event, Delivery) and self.transfer is not None:
-            self.transfer.delivered(event)
+            self.transfer.delivered([event])
         elif isinstance(event, MethodReply):
             if self.phase is Phase.SUBSCRIBING and isinstance(event.method, methods.BasicConsumeOk):
                 self._running(now_ms)

@@ -36,24 +36,28 @@ class ShovelTransform:
             "type_" if name == "type" else name: value if isinstance(value, str) else int(value)
             for name, value in definition.publish_properties.items()
         }
+        self._exchange: str | None = None
+        self._routing_key: str | None = None
+        """Target of all messages; None: it stays as it was."""
+        if definition.destination_queue is not None:
+            self._exchange, self._routing_key = "", definition.destination_queue
+        elif definition.destination_exchange_key is not None:
+            self._routing_key = definition.destination_exchange_key
+        if definition.destination_exchange is not None:
+            self._exchange = definition.destination_exchange
         self._keeps_properties = not (
             self._overwritten or definition.add_forward_headers or definition.add_timestamp_header
         )
 
     def __call__(self, delivery: Delivery, _source: ClientConnection) -> Outgoing:
-        definition = self._definition
-        exchange, routing_key = delivery.exchange, delivery.routing_key
-        if definition.destination_queue is not None:
-            exchange, routing_key = "", definition.destination_queue
-        if definition.destination_exchange is not None:
-            exchange = definition.destination_exchange
-        if definition.destination_exchange_key is not None and definition.destination_queue is None:
-            routing_key = definition.destination_exchange_key
-        return Outgoing(exchange, routing_key, self._properties(delivery.properties), delivery.body)
+        exchange = delivery.exchange if self._exchange is None else self._exchange
+        routing_key = delivery.routing_key if self._routing_key is None else self._routing_key
+        properties = delivery.properties
+        if not self._keeps_properties:
+            properties = self._properties(properties)
+        return Outgoing(exchange, routing_key, properties, delivery.body)
 
     def _properties(self, encoded: bytes) -> bytes:
-        if self._keeps_properties:
-            return encoded
         properties = decode_properties(encoded, 0)
         headers = dict(properties.headers or {})
         if self._definition.add_forward_headers:

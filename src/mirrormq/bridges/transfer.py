@@ -21,7 +21,7 @@ from collections.abc import Callable
 from mirrormq.bridges.link_plan import AckMode, Outgoing
 from mirrormq.client.ack_batch import AckBatch
 from mirrormq.client.client_channel import ClientChannel
-from mirrormq.client.client_events import Confirm, Delivery, Returned
+from mirrormq.client.client_events import Confirm, Delivery, Event, Returned
 from mirrormq.client.publisher_confirms import UnconfirmedMessages
 
 HELD_BYTES_MAX = 64 * 1024 * 1024
@@ -72,7 +72,8 @@ class Transfer:
         self._mode = mode
         self._window_max = prefetch or HELD_MESSAGES_MAX
         self._window = self._window_max
-        self._mandatory = mandatory
+        self._returns = mandatory and mode is AckMode.ON_CONFIRM
+        """Flag: the destination returns messages that it cannot route."""
         self._moved = moved
         self.limit = limit
         self.forwarded = 0
@@ -122,12 +123,23 @@ class Transfer:
 
     # -- input ------------------------------------------------------------------------------------
 
-    def delivered(self, delivery: Delivery) -> None:
-        """Take a message from the source."""
-        self._pending.append(delivery)
-        self._held_bytes += len(delivery.body)
+    def take_first(self, events: list[Event], channel: int) -> int:
+        """Take the deliveries with which a batch of events begins; return their number."""
+        deliveries: list[Delivery] = []
+        for event in events:
+            if type(event) is not Delivery or event.channel != channel:
+                break
+            deliveries.append(event)
+        if deliveries:
+            self.delivered(deliveries)
+        return len(deliveries)
+
+    def delivered(self, deliveries: list[Delivery]) -> None:
+        """Take messages from the source."""
+        self._pending.extend(deliveries)
+        self._held_bytes += sum([len(delivery.body) for delivery in deliveries])
         if self._mode is not AckMode.NO_ACK:
-            self._acks.delivered(delivery.delivery_tag)
+            self._acks.delivered([delivery.delivery_tag for delivery in deliveries])
 
     def returned(self, event: Returned) -> None:
         """Mark the message that the destination could not route; its confirm follows.
@@ -143,11 +155,12 @@ class Transfer:
 
     def confirmed(self, event: Confirm, now_ms: int) -> None:
         """Settle published messages by a confirm of the destination."""
+        accepted, paused = event.accepted, self._pause_ms > REFUSAL_PAUSE_MS
         for sent in self._unconfirmed.settle(event.delivery_tag, event.multiple):
-            if event.accepted and not sent.returned:
+            if accepted and not sent.returned:
                 self._done(sent.delivery)
                 # Confirms of messages published before the refusal say nothing about room for more.
-                if not self._refused:
+                if not self._refused and (self._window < self._window_max or paused):
                     self._window = min(self._window * 2, self._window_max)
                     self._pause_ms = REFUSAL_PAUSE_MS
             else:
@@ -192,38 +205,31 @@ class Transfer:
             self.retry_ms = None
         confirming = self._mode is AckMode.ON_CONFIRM
         while self._again and len(self._unconfirmed) < self._window:
-            self._send(self._again.popleft())
-        while self._pending and not self._again:
-            if confirming and len(self._unconfirmed) >= self._window:
-                return
-            # Without acknowledgements the source has forgotten what it sent: all of it is forwarded.
-            if self._mode is not AckMode.NO_ACK and self._beyond_limit():
-                return
+            self._unconfirmed.add(self._again[0])
+            self._write(self._again.popleft().outgoing)
+        if self._again:
+            return
+        # Without acknowledgements the source has forgotten what it sent: all of it is forwarded.
+        room = len(self._pending)
+        if confirming:
+            room = min(room, self._window - len(self._unconfirmed))
+        if self._mode is not AckMode.NO_ACK and self.limit is not None:
+            room = min(room, self.limit - self.forwarded - len(self._unconfirmed))
+        for _ in range(room):
             delivery = self._pending.popleft()
             outgoing = self._transform(delivery)
             if outgoing is None:
                 self._done(delivery)
                 continue
-            self._next_number += 1
-            self._send(Sent(self._next_number, delivery, outgoing))
+            self._write(outgoing)
+            if confirming:
+                self._next_number += 1
+                self._unconfirmed.add(Sent(self._next_number, delivery, outgoing))
+            else:
+                self._done(delivery)
 
-    def _beyond_limit(self) -> bool:
-        return self.limit is not None and self.forwarded + len(self._unconfirmed) >= self.limit
-
-    def _send(self, sent: Sent) -> None:
-        outgoing = sent.outgoing
-        confirming = self._mode is AckMode.ON_CONFIRM
-        self._destination.publish(
-            outgoing.exchange,
-            outgoing.routing_key,
-            outgoing.properties,
-            outgoing.body,
-            mandatory=confirming and self._mandatory,
-        )
-        if confirming:
-            self._unconfirmed.add(sent)
-        else:
-            self._done(sent.delivery)
+    def _write(self, outgoing: Outgoing) -> None:
+        self._destination.publish(*outgoing, mandatory=self._returns)
 
     def take_acks(self) -> bytes:
         """Return the frames that acknowledge finished messages to the source."""

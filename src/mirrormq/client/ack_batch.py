@@ -6,6 +6,9 @@ deliveries are not settled. Each frame therefore names a delivery that no earlie
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import takewhile
+
 from mirrormq.wire import methods
 from mirrormq.wire.content import method_frame
 
@@ -25,9 +28,9 @@ class AckBatch:
         """Number of deliveries that the broker regards as unacked."""
         return len(self._open)
 
-    def delivered(self, delivery_tag: int) -> None:
-        """Add a delivery that has to be acknowledged."""
-        self._open[delivery_tag] = None
+    def delivered(self, delivery_tags: Iterable[int]) -> None:
+        """Add deliveries that have to be acknowledged."""
+        self._open.update(dict.fromkeys(delivery_tags))
 
     def ack(self, delivery_tag: int) -> None:
         """Acknowledge with the next frames."""
@@ -49,19 +52,23 @@ class AckBatch:
         ]
         self._nacks.clear()
         # One multiple ack covers the acked prefix; no frame has named its last delivery before.
-        acked, highest = self._acked, 0
-        for tag in self._open:
-            if tag not in acked:
-                break
-            highest = tag
-        if highest:
-            frames.append(method_frame(channel, methods.encode_basic_ack(highest, True)))
-        frames += [
-            method_frame(channel, methods.encode_basic_ack(tag, False))
-            for tag in sorted(acked)
-            if tag > highest
-        ]
+        acked, waiting = self._acked, self._open
+        if not acked:
+            return b"".join(frames)
+        if len(acked) == len(waiting):
+            prefix = list(waiting)
+        else:
+            prefix = list(takewhile(acked.__contains__, waiting))
+        if prefix:
+            frames.append(method_frame(channel, methods.encode_basic_ack(prefix[-1], True)))
+        highest = prefix[-1] if prefix else 0
+        if len(prefix) < len(acked):
+            frames += [
+                method_frame(channel, methods.encode_basic_ack(tag, False))
+                for tag in sorted(acked)
+                if tag > highest
+            ]
         for tag in acked:
-            del self._open[tag]
+            del waiting[tag]
         acked.clear()
         return b"".join(frames)

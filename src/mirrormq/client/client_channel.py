@@ -23,7 +23,7 @@ from mirrormq.client.client_events import (
 )
 from mirrormq.wire import methods
 from mirrormq.wire.content import build_frames, method_frame
-from mirrormq.wire.frames import BODY, HEADER, METHOD
+from mirrormq.wire.frames import BODY, FRAME_END, FRAME_OVERHEAD, HEADER, METHOD
 
 ANSWERS: dict[int, tuple[int, ...]] = {
     methods.CHANNEL_OPEN: (methods.CHANNEL_OPEN_OK,),
@@ -53,6 +53,7 @@ _HEADER = struct.Struct(">HHQ")
 _HEADER_BYTES_MIN = 14
 _BASIC_CLASS = 60
 _CLOSE_CODE = 200
+_FRAME_END = bytes((FRAME_END,))
 
 
 class ChannelState(Enum):
@@ -118,6 +119,9 @@ class ClientChannel:
         self._content: PartialContent | None = None
         self._publish_for: tuple[str, str, bool] | None = None
         self._publish_frame = b""
+        self._front_for: tuple[bytes, int] | None = None
+        self._front = b""
+        """Frames before the body of a message with this target, these properties and this size."""
         self.request(methods.encode_channel_open())
 
     # -- sending --------------------------------------------------------------------------------
@@ -157,8 +161,16 @@ class ClientChannel:
         if target != self._publish_for:
             payload = methods.encode_basic_publish(exchange, routing_key, mandatory)
             self._publish_for, self._publish_frame = target, method_frame(self.number, payload)
-        content = build_frames(self.number, properties, body, self._owner.frame_max)
-        return self.publish_frames(self._publish_frame + content, 1)
+            self._front_for = None
+        # Consecutive messages mostly differ in their bodies only.
+        shape = (properties, len(body))
+        if shape != self._front_for:
+            content = build_frames(self.number, properties, body, self._owner.frame_max)
+            if not body or len(body) > self._owner.frame_max - FRAME_OVERHEAD:
+                return self.publish_frames(self._publish_frame + content, 1)
+            self._front_for = shape
+            self._front = self._publish_frame + content[: -len(body) - 1]
+        return self.publish_frames(self._front + body + _FRAME_END, 1)
 
     def publish_frames(self, data: bytes, count: int) -> int:
         """Send `count` messages that are already encoded as frames; return the delivery tag of the last

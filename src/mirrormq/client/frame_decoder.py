@@ -184,7 +184,7 @@ class FrameDecoder:
         more than one frame.
         """
         size, payload_max = len(buffer), self._payload_max
-        append, startswith = self._sink.events.append, buffer.startswith
+        append, startswith, new = self._sink.events.append, buffer.startswith, tuple.__new__
         first = methods.decode_basic_deliver(buffer[at + HEAD_SIZE : header_at - 1])
         consumer_tag, exchange, routing_key = first.consumer_tag, first.exchange, first.routing_key
         channel_octets = buffer[at + 1 : at + 3]
@@ -215,8 +215,12 @@ class FrameDecoder:
             tag, flags = _tag_and_flags(buffer, at + tag_offset)
             properties = buffer[head + HEAD_SIZE + 12 : body_at - 1]
             body = buffer[body_at + HEAD_SIZE : after - 1] if body_size else b""
+            # Not the constructor: of a NamedTuple it is a Python function, as slow as the rest of the loop.
             append(
-                Delivery(channel, consumer_tag, tag, flags & 1 == 1, exchange, routing_key, properties, body)
+                new(
+                    Delivery,
+                    (channel, consumer_tag, tag, flags & 1 == 1, exchange, routing_key, properties, body),
+                )
             )
             at = taken_to = after
         return taken_to

@@ -73,6 +73,10 @@ class UnconfirmedMessages(Generic[Item]):
         waiting = self._waiting
         if not multiple:
             return [waiting.pop(delivery_tag)] if delivery_tag in waiting else []
+        if delivery_tag >= self._last_tag:
+            settled = list(waiting.values())
+            waiting.clear()
+            return settled
         tags = []
         for tag in waiting:
             if tag > delivery_tag:
