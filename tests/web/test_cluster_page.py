@@ -103,7 +103,7 @@ def test_the_ring_is_filled_stopped_and_filled_by_its_buttons(
 
 
 def test_the_master_is_moved_and_moved_back(page: Page, cluster: Cluster, clients: list[Client]) -> None:
-    form = page.get_by_role("form", name="Move")
+    form = page.get_by_role("form", name="Move master")
     form.get_by_label("New master").select_option(cluster.name(2))
     form.get_by_role("button").click()
     expect(page.locator(".ring-list li.master")).to_contain_text(cluster.name(2))

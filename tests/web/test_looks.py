@@ -19,7 +19,7 @@ from tests.web.conftest import Opener
 ADDRESSES = (
     "overview", "connections", "channels", "exchanges", "exchanges/%2F/amq.topic",
     "exchanges/%2F/amq.default", "queues", "queues/%2F/wide", "queues/%2F/missing", "cluster", "timeline",
-    "admin/users", "admin/users/guest", "admin/vhosts", "admin/vhosts/%2F", "admin/permissions",
+    "bridges", "admin/users", "admin/users/guest", "admin/vhosts", "admin/vhosts/%2F", "admin/permissions",
     "admin/policies", "admin/limits", "admin/definitions", "admin/flags", "nodes/missing", "channels/missing",
     "pipeline", "pipeline/%2F/wide", "pipeline/%2F/missing", "nowhere",
 )  # fmt: skip

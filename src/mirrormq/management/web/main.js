@@ -22,6 +22,7 @@ import { NodePage } from "./pages/node.js";
 import { Timeline } from "./pages/timeline.js";
 import { Admin } from "./pages/admin.js";
 import { Job } from "./pages/job.js";
+import { Bridges } from "./pages/bridges.js";
 import { Pipeline } from "./pages/pipeline.js";
 
 function NotThere() {
@@ -30,7 +31,7 @@ function NotThere() {
 
 const PAGES = {
   overview: Overview, connections: Connections, channels: Channels, exchanges: Exchanges, queues: Queues, cluster: Cluster,
-  timeline: Timeline, admin: Admin, pipeline: Pipeline,
+  timeline: Timeline, bridges: Bridges, admin: Admin, pipeline: Pipeline,
 };
 
 // Return the component of an address, its parts, and the title of the tab.

@@ -20,7 +20,7 @@ export const Stats = ({ children }) => html`<dl class="stats">${children}</dl>`;
 
 export const Badge = ({ tone = "plain", title, children }) => html`<span class=${`badge ${tone}`} title=${title}>${children}</span>`;
 
-const STATE_TONES = { running: "good", idle: "good", flow: "warn", blocking: "warn", syncing: "warn", silent: "warn", done: "accent", blocked: "bad" };
+const STATE_TONES = { running: "good", idle: "good", flow: "warn", starting: "warn", blocking: "warn", syncing: "warn", silent: "warn", done: "accent", blocked: "bad" };
 
 // State badge: known states are translated; a state that is neither good nor busy is shown as bad.
 export function State({ value }) {

@@ -12,11 +12,12 @@ import { OtherNodes, useNodeLinks } from "./node_links.js";
 import { Notices } from "./notices.js";
 import { VhostFilter } from "./vhosts.js";
 
-const PLACES = ["overview", "connections", "channels", "exchanges", "queues", "cluster", "timeline", "admin", "pipeline"];
+const PLACES = ["overview", "connections", "channels", "exchanges", "queues", "cluster", "timeline", "bridges", "admin", "pipeline"];
 const THEME_ICONS = { auto: "auto", light: "sun", dark: "moon" };
 
 function mayVisit(place, user) {
   if (place === "cluster" || place === "timeline") return isMonitor(user);
+  if (place === "bridges") return isMonitor(user) || isPolicymaker(user);
   return place !== "admin" || isPolicymaker(user);
 }
 

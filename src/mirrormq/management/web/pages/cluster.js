@@ -1,5 +1,6 @@
 // Cluster page: nodes, links, masters and mirrors per node, and the button that rebalances them.
 import { Badge, Panel, Refusal } from "../components/basics.js";
+import { BridgeMap } from "../components/bridge_map.js";
 import { ClusterMap, linksOf, Shares } from "../components/cluster_map.js";
 import { confirmed } from "../components/dialog.js";
 import { Field, Folded, Form } from "../components/forms.js";
@@ -11,6 +12,7 @@ import { useFetch } from "../lib/fetching.js";
 import { html, useMemo } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { live } from "../lib/live.js";
+import { to } from "../lib/router.js";
 import { isAdministrator } from "../lib/session.js";
 import { useStore } from "../lib/store.js";
 
@@ -46,6 +48,15 @@ function ClusterName({ user }) {
   <//>`;
 }
 
+// Graph of the links to other brokers; nothing if there are none.
+function Bridges() {
+  const shovels = useFetch("shovels", {}, { every: COUNT_EVERY_S });
+  const federation = useFetch("federation-links", {}, { every: COUNT_EVERY_S });
+  const rows = [shovels.data || [], federation.data || []];
+  if (!rows.flat().length) return null;
+  return html`<${Panel} id="bridges" title=${t("bridge.map")} actions=${html`<a href=${to("bridges")}>${t("place.bridges")}</a>`} wide><${BridgeMap} shovels=${rows[0]} federation=${rows[1]} /><//>`;
+}
+
 export function Cluster({ user }) {
   const nodes = useStore(live, (value) => value.nodes);
   const { data, error, reload } = useFetch("queues", { columns: "node,slave_nodes" }, { every: COUNT_EVERY_S, follow: null });
@@ -68,6 +79,7 @@ export function Cluster({ user }) {
       <${Panel} id="map" title=${t("cluster.map")}><${ClusterMap} nodes=${nodes} masters=${masters} /><//>
       <${Panel} id="shares" title=${t("cluster.shares")}><${Shares} nodes=${nodes} masters=${masters} /><h3>${t("cluster.links")}</h3><${Links} nodes=${nodes} /><//>
       <${Panel} id="nodes" title=${t("overview.nodes")} wide><${NodeTable} nodes=${nodes} masters=${masters} /><//>
+      <${Bridges} />
       <${ClusterName} user=${user} />
     </div>`;
 }

@@ -6,6 +6,7 @@ import { ConsumerTable } from "../components/consumers.js";
 import { confirmed } from "../components/dialog.js";
 import { LEASES_EVERY_S, LeaseTable } from "../components/leases.js";
 import { GetMessages } from "../components/messages.js";
+import { MoveMessages } from "../components/move_messages.js";
 import { act } from "../components/notices.js";
 import { PublishForm } from "../components/publish.js";
 import { QueueRing } from "../components/queue_ring.js";
@@ -20,6 +21,7 @@ import { shortRate } from "../lib/rates.js";
 import { useRights } from "../lib/rights.js";
 import { go, to } from "../lib/router.js";
 import { numbersOf, Series } from "../lib/series.js";
+import { isPolicymaker } from "../lib/session.js";
 import { useStore } from "../lib/store.js";
 import { Features } from "./exchanges.js";
 
@@ -91,6 +93,7 @@ export function Queue({ vhost, name, user }) {
       <${Traffic} where=${where} columns=${HISTORY_COLUMNS} live=${{ series, tick }} charts=${queueCharts()} />
       ${rights.read && html`<${Panel} id="get" title=${t("get.title")}><${GetMessages} where=${where} /><//>`}
       ${mayPublish && html`<${Panel} id="publish" title=${t("publish.title")}><${PublishForm} vhost=${vhost} routingKey=${name} /><//>`}
+      ${rights.read && isPolicymaker(user) && html`<${MoveMessages} vhost=${vhost} name=${name} ready=${numbers.messages_ready ?? 0} user=${user} />`}
       <${Panel} id="consumers" title=${t("overview.consumers")} wide><${ConsumerTable} rows=${data.consumer_details || []} /><//>
       <${Breakdown} parts=${[
         [t("breakdown.incoming"), t("exchange.name"), data.incoming, ["publish"]],
