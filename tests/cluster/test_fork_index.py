@@ -78,6 +78,16 @@ def test_fork_indexes_survive_a_power_failure() -> None:
     assert indexes.find(7) == RECORDED and indexes.find(8) is None
 
 
+def test_a_loser_drops_the_fork_indexes_that_it_measured_in_its_own_history() -> None:
+    disk = SimulatedDisk(random.Random(1).randrange)
+    indexes = opened(disk)
+    indexes.begin({7: ForkIndex(100, COMMON), 8: ForkIndex(100, COMMON + 1)})
+    indexes.drop_after(COMMON)
+    for seen in (indexes, opened(disk)):
+        assert seen.find(7) == ForkIndex(100, COMMON)
+        assert seen.find(8) is None, "the winner's log may have another view there"
+
+
 def test_divergence_marks_of_an_older_program_share_nothing() -> None:
     disk = SimulatedDisk(random.Random(1).randrange)
     log = EntryLog(disk, "apart")

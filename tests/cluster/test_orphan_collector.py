@@ -104,6 +104,15 @@ def test_what_came_after_the_fork_index_is_set_aside_and_goes_from_the_queue() -
     assert node.held(7) == [1, 2, 3, 5], "nothing is taken away before it is safe"
     node.orphan_collector.let_go(fork)
     assert node.held(7) == [1, 2] and node.orphans() == {"q": ["m3", "m5", "in memory"]}
+    assert node.orphan_collector.fork_indexes.find(7), "it stays valid for a third side"
+
+
+def test_a_fork_index_of_a_history_that_was_given_up_does_not_count_later() -> None:
+    node = Node()
+    mine = metadata(ring("q", 7, "ab", LogIndexes(5, COMMON + 2, COMMON + 2, 5)))
+    node.orphan_collector.fork_indexes.begin({7: ForkIndex(2, COMMON + 2)})
+    node.orphan_collector.let_go(lost(mine, metadata(ring("q", 7, "b"))))
+    assert node.orphan_collector.fork_indexes.find(7) is None
 
 
 def test_a_mirror_only_lets_go() -> None:

@@ -88,6 +88,12 @@ def masters_of_readers_die(seed: int) -> SimulationOptions:
     return masters_die(seed)._replace(readers=3)
 
 
+def two_sides_continue(seed: int) -> SimulationOptions:
+    """Partition the cluster so that both sides confirm messages, and few are consumed."""
+    apart: Planned = ("partition", 1000, 8000, "ab"[seed % 2], 0)
+    return run(seed, apart)._replace(nodes=2, mode=AUTOHEAL, load_ms=9000, consumers=1)
+
+
 def two_sides_have_leases(seed: int) -> SimulationOptions:
     """Partition the cluster so that both sides continue, and clients move between them."""
     apart: Planned = ("partition", 1000, 8000, "a", 0)

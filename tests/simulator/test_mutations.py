@@ -42,6 +42,7 @@ from mirrormq.simulator.world import SimulationOptions
 from mirrormq.storage.journal import Journal
 from mirrormq.wire.fields import Table
 from tests.simulator.failover_mutations import FAILOVER_MUTATIONS
+from tests.simulator.fork_mutations import FORK_MUTATIONS
 from tests.simulator.link_mutations import LINK_MUTATIONS
 from tests.simulator.mutation_runs import (
     consumers_are_far_away,
@@ -60,6 +61,7 @@ from tests.simulator.mutation_runs import (
     policies_change,
     power_fails_often,
     the_last_disk_fails,
+    two_sides_continue,
     two_sides_have_leases,
 )
 
@@ -307,6 +309,7 @@ MUTATIONS: list[tuple[Mutation, Callable[[int], SimulationOptions], str]] = [
     (forget_publish_ids, masters_of_producers_die, "PublishIdsAreKeptOnce"),
     (number_rows_without_gaps, masters_of_readers_die, "ReadsAreRepeatable"),
     *[(mutation, masters_of_keepers_die, found_by) for mutation, found_by in FAILOVER_MUTATIONS],
+    *[(mutation, two_sides_continue, found_by) for mutation, found_by in FORK_MUTATIONS],
     *LINK_MUTATIONS,
 ]
 """Mutation, the runs in which it matters, and the checker that finds it."""

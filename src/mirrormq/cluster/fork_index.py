@@ -79,6 +79,13 @@ class ForkIndexes:
             self._indexes = dict(indexes)
             self._log.append(msgspec.msgpack.encode(_Recorded(self._indexes)), sync=True)
 
+    def drop_after(self, common: int) -> None:
+        """Drop the fork indexes that were measured in views of a history that this node gives up: the log of
+        its next history has other entries there."""
+        if self._indexes is not None:
+            self._indexes = {number: one for number, one in self._indexes.items() if one.view <= common}
+            self._log.replace([msgspec.msgpack.encode(_Recorded(self._indexes))])
+
     def end(self) -> None:
         """Drop the fork indexes: all nodes are back and share one history."""
         if self._indexes is not None:

@@ -101,6 +101,7 @@ class OrphanCollector:
                 elif first < NOT_FORKED:
                     store.forget([number for number in store.held() if number >= first])
         self._journal.flush(sync=True)
+        self.fork_indexes.drop_after(fork.common)
 
     def _held(self, fork: LostFork) -> list[Queue]:
         """Return the queues that this node may hold messages of."""
