@@ -53,6 +53,8 @@ class QueueEntry(msgspec.Struct, frozen=True):
     digest: str
     cut: bytes
     """Encoded publish ids and leases (`ranges.backup_protocol.QueueCut`)."""
+    damaged: int = 0
+    """Number of messages that are absent, because no reachable node had a good copy of their records."""
 
     @property
     def title(self) -> str:
@@ -70,6 +72,11 @@ class Manifest(msgspec.Struct, frozen=True):
     """Start of the backup, UTC."""
     metadata_digest: str
     queues: list[QueueEntry]
+
+    @property
+    def incomplete(self) -> list[QueueEntry]:
+        """Queues with damaged messages, which are absent."""
+        return [entry for entry in self.queues if entry.damaged]
 
 
 class MessageDigest:

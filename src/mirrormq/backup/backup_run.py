@@ -77,14 +77,15 @@ def _back_up_queue(
                 return None
             if time.monotonic() >= deadline_s:
                 raise BackupError(f"{error}; start the nodes that hold this queue") from None
-    unsettled, digest = UnsettledRows(cut), MessageDigest()
+    unsettled, digest, damaged = UnsettledRows(cut), MessageDigest(), 0
     with writer.open(file_name) as file:
-        for batch in cluster.read(queue.vhost, queue.name, extent):
+        for batch, left_out in cluster.read(queue.vhost, queue.name, extent):
             for row in unsettled.of(RangeBatch(batch)):
                 digest.add(row)
             write_batch(file, batch)
+            damaged += left_out
         writer.sync(file)
     return QueueEntry(
         queue.vhost, queue.name, file_name, digest.count, digest.body_bytes, digest.hex(),
-        backup_protocol.encode(cut),
+        backup_protocol.encode(cut), damaged,
     )  # fmt: skip

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from mirrormq.backup.backup_files import BackupError
-from mirrormq.ranges import backup_protocol, range_protocol
+from mirrormq.ranges import backup_protocol, error_reasons, range_protocol
 from mirrormq.ranges.backup_protocol import QueueCut
 from mirrormq.ranges.range_protocol import QueueExtent
 from mirrormq.spark.client.client_errors import BrokerError, ConnectionLost, RequestRefused
@@ -15,6 +15,15 @@ from mirrormq.spark.client.node_address import parse_uris
 from mirrormq.spark.client.node_selection import Nodes
 from mirrormq.spark.client.range_client import RangeAnswer, RangeClient
 from mirrormq.wire.fields import Table, table_of
+
+
+class ReadPart(NamedTuple):
+    """Reply to one read of a queue."""
+
+    batch: bytes
+    damaged: int
+    """Number of messages left out, because no reachable node has a good copy of their records."""
+
 
 READ_BYTES = 1024 * 1024
 """Bodies per read: as much as a node relays for another one."""
@@ -61,8 +70,8 @@ class ClusterAccess:
         extent = range_protocol.read_extent(answer.headers)
         return extent, backup_protocol.decode_queue_cut(bytes(answer.body))
 
-    def read(self, vhost: str, queue: str, extent: QueueExtent) -> Iterator[bytes]:
-        """Yield batches with all messages of an extent, from a synchronised mirror if one is connected."""
+    def read(self, vhost: str, queue: str, extent: QueueExtent) -> Iterator[ReadPart]:
+        """Yield replies with all messages of an extent, from a synchronised mirror if one is connected."""
         mirrors = [name for name in extent.synchronised if name != extent.master and name in self._by_node]
         node = mirrors[0] if mirrors else extent.master
         first = extent.first
@@ -70,8 +79,9 @@ class ClusterAccess:
             request = range_protocol.read(queue, first, extent.next, READ_BYTES, with_ingestion_times=True)
             request |= table_of({"vhost": vhost, "id": extent.id})
             answer = self._read_of(node, request)
-            first = range_protocol.read_part(answer.headers).next
-            yield bytes(answer.body)
+            part = range_protocol.read_part(answer.headers)
+            first = part.next
+            yield ReadPart(bytes(answer.body), part.damaged)
 
     def _read_of(self, node: str, request: Table) -> RangeAnswer:
         client = self._by_node.get(node)
@@ -81,8 +91,13 @@ class ClusterAccess:
             except ConnectionLost:
                 del self._by_node[node]  # The node has failed: any other one can read.
             except RequestRefused as error:
-                raise BackupError(str(error)) from None
-        return self.ask(request)
+                # A damaged record of this mirror is being repaired; the request below waits for that.
+                if error.reason != error_reasons.TRY_AGAIN:
+                    raise BackupError(str(error)) from None
+        try:
+            return self.ask(request)
+        except RequestRefused as error:
+            raise BackupError(str(error)) from None
 
 
 def _asked(ask: Callable[[], RangeAnswer]) -> RangeAnswer:

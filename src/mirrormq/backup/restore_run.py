@@ -30,6 +30,9 @@ BATCH_BYTES = 1024 * 1024
 """Messages per request: some ten milliseconds of the master's time, and a part of what the stream between
 two nodes holds."""
 
+UNKNOWN_BATCH = "not a batch of version"
+"""Part of the error text of nodes that do not know batches with ingestion times."""
+
 ATTEMPTS = 5
 """Attempts for one queue. Each continues after a lost reply, for example during a failover."""
 
@@ -90,8 +93,8 @@ class _QueueRestore:
 
     def _restored(self) -> Iterator[BatchRow]:
         extent, _ = self._cluster.cut(self._entry.vhost, self._entry.name)
-        for batch in self._cluster.read(self._entry.vhost, self._entry.name, extent):
-            yield from RangeBatch(batch)
+        for part in self._cluster.read(self._entry.vhost, self._entry.name, extent):
+            yield from RangeBatch(part.batch)
 
     def _held(self) -> int:
         """Return how many messages an earlier attempt has restored; refuse other messages."""
@@ -119,7 +122,15 @@ class _QueueRestore:
 
     def _send(self, builder: BatchBuilder, held: int) -> int:
         request = backup_protocol.restore_messages(self._entry.vhost, self._entry.name, held)
-        self._cluster.ask(request, builder.finish())
+        try:
+            self._cluster.ask(request, builder.finish())
+        except RequestRefused as error:
+            if UNKNOWN_BATCH not in error.text:
+                raise
+            raise BackupError(
+                f"{self._entry.title}: the nodes run an older version of MirrorMQ, which cannot"
+                " store ingestion times; upgrade the nodes, or restore into a cluster of this version"
+            ) from None
         return held + builder.rows
 
     def _restore_state(self) -> None:

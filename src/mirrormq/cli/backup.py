@@ -13,10 +13,13 @@ import typer
 from mirrormq.cli import exit_codes
 
 if TYPE_CHECKING:
+    from mirrormq.backup.backup_files import Manifest
     from mirrormq.backup.backup_run import Progress
 
 DEFAULT_URI = "amqp://guest:guest@127.0.0.1:5672/%2F"
 EXIT_FAILED = 1
+EXIT_INCOMPLETE = 3
+"""Exit code of a backup that lacks damaged messages; everything else is in it."""
 
 UriOption = Annotated[
     list[str] | None,
@@ -37,7 +40,8 @@ def backup(
 
     Publishers and consumers may go on. Each queue is consistent: it has every message that was in the queue
     when its turn came and was not acknowledged since; unacknowledged messages are included. Name several
-    nodes with --uri, and mirrors are read instead of masters.
+    nodes with --uri, and mirrors are read instead of masters. Exit code 3: the backup is complete except for
+    messages that are damaged on every reachable node; the queues are named.
 
     \b
     Example:
@@ -53,6 +57,8 @@ def backup(
         messages = sum(entry.messages for entry in manifest.queues)
         _clear()
         print(f"Backed up {_counted(len(manifest.queues), messages)} to {directory}.")
+        if _report_damaged("backup", manifest):
+            raise typer.Exit(EXIT_INCOMPLETE)
 
 
 def restore(
@@ -80,11 +86,22 @@ def restore(
             queues, messages = restore_run.check(reader, _progress())
             _clear()
             print(f"The backup in {directory} is complete: {_counted(queues, messages)}.")
+            _report_damaged("restore", reader.manifest)
             return
         with ClusterAccess(uri or [DEFAULT_URI], timeout) as cluster:
             queues, messages = restore_run.restore(cluster, reader, _progress())
         _clear()
         print(f"Restored {_counted(queues, messages)}; counts and digests agree with the backup.")
+        _report_damaged("restore", reader.manifest)
+
+
+def _report_damaged(command: str, manifest: Manifest) -> bool:
+    """Warn of messages that the backup lacks; return whether there are any."""
+    for entry in manifest.incomplete:
+        count = f"{entry.damaged} damaged message{'s' * (entry.damaged != 1)}"
+        text = f"the backup lacks {count} of {entry.title}: no node that was reachable had a good copy"
+        print(f"mirrormq {command}: {text}.", file=sys.stderr)
+    return bool(manifest.incomplete)
 
 
 def _counted(queues: int, messages: int) -> str:

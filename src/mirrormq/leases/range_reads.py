@@ -35,6 +35,7 @@ class RangeRead:
         self._part = part
         self._wanted = wanted
         self._limit_bytes = limit_bytes
+        self._damaged = 0
         self._times = TimeRange.of_request(values)
         self._columns = ColumnBuilder(
             without_bodies=values.has("without_bodies"),
@@ -63,6 +64,7 @@ class RangeRead:
             if columns.rows and read.size_bytes > room_bytes:
                 return self._answer(self._wanted[0][0])
             columns.add(read)
+            self._damaged += len(read.damaged)
             self._wanted = within(self._wanted, read.next, self._part.to)
         if not self._wanted:
             return self._answer(self._part.to)
@@ -71,7 +73,7 @@ class RangeRead:
         return False
 
     def _answer(self, next_: int) -> bool:
-        part = self._part._replace(next=next_)
+        part = self._part._replace(next=next_, damaged=self._damaged)
         self.answered(reply(range_protocol.part_answer(part), self._columns.encode()))
         return True
 

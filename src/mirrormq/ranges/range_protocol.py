@@ -151,6 +151,8 @@ class RangePart(NamedTuple):
     next: int
     """Sequence at which to continue; equals `to` at the end."""
     to: int
+    damaged: int = 0
+    """Number of messages left out, because no reachable node has a good copy of their records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,13 +325,14 @@ def read_extent(headers: Mapping[str, Any]) -> QueueExtent:
 
 def part_answer(part: RangePart) -> Table:
     """Encode an interval as reply headers."""
-    return _long({"from": part.from_, "next": part.next, "to": part.to})
+    values = {"from": part.from_, "next": part.next, "to": part.to}
+    return _long(values | ({"damaged": part.damaged} if part.damaged else {}))
 
 
 def read_part(headers: Mapping[str, Any]) -> RangePart:
     """Decode an interval from reply headers."""
     values = _native(headers)
-    return RangePart(values["from"], values["next"], values["to"])
+    return RangePart(values["from"], values["next"], values["to"], values.get("damaged", 0))
 
 
 def taken_answer(taken: TakenSpans) -> Table:
