@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,11 @@ from setuptools import Distribution, setup
 from setuptools.command.build_py import build_py
 
 COMPILES = os.environ.get("MIRRORMQ_COMPILE") == "1"
+
+
+PINS = Path("requirements", "compile.txt")
+PINNED = re.compile(r"^(?:mypy|msgspec)==[^\s;\\]+", re.MULTILINE)
+"""The compiler, and the package whose types the core sees."""
 
 
 class BuildWithCore(build_py):
@@ -37,5 +43,5 @@ class PlatformDistribution(Distribution):
 setup(
     distclass=PlatformDistribution,
     cmdclass={"build_py": BuildWithCore},
-    setup_requires=["mypy==2.4.1"] if COMPILES else [],
+    setup_requires=PINNED.findall(PINS.read_text()) if COMPILES else [],
 )

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import compile_core
+import msgspec
 import pytest
 
 from mirrormq import builds
@@ -90,6 +91,17 @@ def test_core_modules_exist_and_import_nothing_that_cannot_be_compiled() -> None
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not {"msgspec", "asyncio"} & {one.split(".")[0] for one in names}, name
+
+
+def test_the_core_compiles_where_no_requirement_is_installed(tmp_path: Path) -> None:
+    """`pip install .` builds in an environment of its own, with the packages of requirements/compile.in."""
+    (tmp_path / "msgspec").symlink_to(Path(msgspec.__file__).parent)
+    files = [f"{name.replace('.', '/')}.py" for name in sorted(builds.CORE_MODULES)]
+    options = [*compile_core.MYPY_OPTIONS, "--no-site-packages", f"--cache-dir={tmp_path}/cache"]
+    command = [sys.executable, "-m", "mypy", *options, *files]
+    environment = os.environ | {"MYPYPATH": str(tmp_path)}
+    done = subprocess.run(command, cwd=SOURCE, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.usefixtures("compiled")

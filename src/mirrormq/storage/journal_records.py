@@ -37,7 +37,10 @@ Checksum = Callable[[int, bytes], int]
 
 _crc32c: Checksum | None
 try:
-    from google_crc32c import extend as _crc32c
+    # A name of its own: the compiler must also accept this where the wheel is not installed.
+    from google_crc32c import extend as _extend
+
+    _crc32c = _extend
 except ImportError:  # pragma: no cover - where the wheel is missing, new files use zlib's polynomial
     _crc32c = None
 
