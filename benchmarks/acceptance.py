@@ -77,6 +77,7 @@ TRIALS = (
     ),
     Trial("scale", "python -m benchmarks.scale"),
     Trial("audit", "python -m tests.spark.large measure --rows 1000000 5000000"),
+    Trial("image", "python -m tests.deploy.image"),
     Trial("clients", f"{PYTEST} tests/clients", {"CLIENTS_AGAINST": "rabbitmq"}),
 )
 

@@ -162,3 +162,11 @@ def test_the_monitor_scrapes_each_node_once() -> None:
     assert services == [RELEASE]
     ports = {each["name"] for each in found["Service", RELEASE]["spec"]["ports"]}
     assert monitor["endpoints"][0]["port"] in ports
+
+
+def test_the_chart_has_every_object_of_an_operated_cluster() -> None:
+    kinds = {kind for kind, _ in documents("all") | documents("default")}
+    assert kinds == {
+        "StatefulSet", "Service", "ConfigMap", "Secret", "ServiceAccount", "Role", "RoleBinding",
+        "PodDisruptionBudget", "NetworkPolicy", "ServiceMonitor",
+    }  # fmt: skip

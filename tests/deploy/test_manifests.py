@@ -1,4 +1,4 @@
-"""Dockerfiles and Kubernetes manifests: hadolint and Kubernetes' own schemas accept them, names agree."""
+"""Dockerfile and Kubernetes manifests: hadolint and Kubernetes' own schemas accept them, names agree."""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
 
 
-@pytest.mark.parametrize("name", ["docker", "spark"])
-def test_hadolint_finds_nothing_in_a_dockerfile(name: str, tmp_path: Path) -> None:
-    dockerfile = DEPLOY / name / "Dockerfile"
+def test_hadolint_finds_nothing_in_the_dockerfile(tmp_path: Path) -> None:
+    dockerfile = DEPLOY / "docker" / "Dockerfile"
     done = run(PROGRAMS / "hadolint", dockerfile)
     assert (done.returncode, done.stdout) == (0, ""), done.stdout
     wrong = tmp_path / "Dockerfile"
@@ -68,4 +67,4 @@ def test_the_archive_uses_the_nodes_the_secret_and_its_volume() -> None:
     mounts = {each["mountPath"]: each["name"] for each in container["volumeMounts"]}
     path = str(Path(options["to"]).parent)
     assert volumes[mounts[path]]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
-    assert f"VOLUME {path}" in (DEPLOY / "spark" / "Dockerfile").read_text()
+    assert f"VOLUME {path}" in (DEPLOY / "docker" / "Dockerfile").read_text()
