@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import partial
 
@@ -15,6 +16,16 @@ from tests.web.watching import watched_page
 
 MIRROR_ALL = True
 QUEUES = 30
+RECORDS_TEXT = """
+  window.drawn = [];
+  const fill = CanvasRenderingContext2D.prototype.fillText;
+  CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+    window.drawn.push(text);
+    return fill.call(this, text, ...rest);
+  };
+"""
+"""Script that keeps the texts of all drawings of the page."""
+
 NODES = 3
 
 
@@ -40,6 +51,17 @@ def test_a_node_shows_its_resources_links_listeners_and_log(page: Page, cluster:
     expect(page.get_by_role("region", name="Log")).to_contain_text("mirror2@localhost serves clients")
     expect(page.locator("figure.chart")).to_have_count(5)
     expect(page.get_by_role("region", name="Churn")).to_contain_text("Queues deleted")
+
+
+def test_the_ticks_of_bytes_are_round(cluster: Cluster, browser: Browser) -> None:
+    """Memory is shown in MiB, so the ticks are powers of two: 64 MiB, not 71.5 MiB."""
+    with watched_page(browser, cluster.management_port(0)) as watched:
+        watched.page.add_init_script(RECORDS_TEXT)
+        watched.page.reload()
+        watched.log_in()
+        watched.go("nodes/mirror1%40localhost")
+        texts = until(lambda: [each for each in watched.page.evaluate("drawn") if "iB" in each])
+    assert all(re.fullmatch(r"\d+ [KMG]iB(/s)?", each) for each in texts), texts
 
 
 def test_a_user_without_the_tag_administrator_sees_no_log(

@@ -13,6 +13,7 @@ import { useId } from "./forms.js";
 const HEIGHT = 200;
 const SPAN_S_MIN = 60;
 const HIGHEST_MIN = 4; // An idle chart has whole messages on its axis.
+const BYTE_STEPS = Array.from({ length: 50 }, (_, power) => 2 ** power); // Between ticks of bytes, which are shown in KiB, MiB and GiB.
 
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -38,7 +39,7 @@ function options(series, width, format, onCursor) {
     scales: { y: { range: (_, low, high) => [0, Math.max(HIGHEST_MIN, (high ?? 0) * 1.1)] } },
     axes: [
       { stroke: soft, font, grid: { stroke: line, width: 1 }, ticks: { stroke: line, size: 5 }, size: 32, space: 64, values: (_, splits, __, ___, step) => clock(splits, step) },
-      { stroke: soft, font, grid: { stroke: line, width: 1 }, ticks: { show: false }, size: format === short ? 56 : 76, space: 36, values: (_, splits) => splits.map(format) },
+      { stroke: soft, font, grid: { stroke: line, width: 1 }, ticks: { show: false }, ...(format === short ? { size: 56 } : { size: 76, incrs: BYTE_STEPS }), space: 36, values: (_, splits) => splits.map(format) },
     ],
     series: [{}, ...series.map((each) => ({
       show: each.show, stroke: colour(each.tone), width: 2, dash: each.dash, points: { show: false }, spanGaps: true,
