@@ -141,6 +141,14 @@ def test_there_is_something_to_look_at() -> None:
     assert complaint("python -m benchmarks.runs", whole=False)
 
 
+def test_every_document_is_in_the_navigation_of_the_site() -> None:
+    """Add a new document to the `nav` of mkdocs.yml, and its title to `nav_translations`."""
+    listed = (ROOT / "mkdocs.yml").read_text()
+    names = [name for path in DOCUMENTS if not (name := name_of(path)).endswith(".zh.md")]
+    missing = [name for name in names if f": {name}\n" not in listed and "/decisions/0" not in name]
+    assert not missing
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
 def test_a_document_can_be_followed(path: Path) -> None:
     wrong = []
