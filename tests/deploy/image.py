@@ -122,6 +122,8 @@ class Builder:
         self._stages = stages
         self._folder = folder
         self._environments: dict[str, dict[str, str]] = {}
+        self._directories: dict[str, str] = {}
+        """Working directory at the end of each stage; a stage on top of it begins there."""
 
     def root(self, name: str) -> Path:
         """Return the root of a stage, which is built first if it is not there yet."""
@@ -149,7 +151,7 @@ class Builder:
         return self._environments[name]
 
     def _run(self, stage: Stage, root: Path, environment: dict[str, str]) -> None:
-        directory = "/"
+        directory = self._directories.get(stage.base, "/")
         for word, text in stage.steps:
             print(f"-- {stage.name}: {word} {text[:100]}", flush=True)
             if word == "RUN":
@@ -165,6 +167,7 @@ class Builder:
                 inside(root, text).mkdir(parents=True, exist_ok=True)
             else:
                 assert word == "USER" or word in METADATA, f"unknown instruction {word}"
+        self._directories[stage.name] = directory
 
     def _copy(self, root: Path, directory: str, words: list[str]) -> None:
         options = dict(word.removeprefix("--").split("=", 1) for word in words if word.startswith("--"))

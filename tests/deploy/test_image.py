@@ -88,6 +88,8 @@ FROM start AS one
 WORKDIR /build
 COPY LICENSE README.md ./
 COPY requirements/runtime.txt requirements/
+FROM one AS nested
+COPY LICENSE again
 FROM start AS two
 ENV PATH=/opt/bin:$PATH KEPT=yes
 COPY --from=one /build/requirements /opt/requirements
@@ -103,4 +105,5 @@ CMD ["server"]
     assert (root / "opt" / "requirements" / "runtime.txt").is_file() and not (root / "build").exists()
     assert (root / "usr" / "bin" / "entrypoint").stat().st_mode & 0o777 == 0o755
     assert builder.environment("two") == {"PATH": "/opt/bin:/bin", "KEPT": "yes"}
+    assert (builder.root("nested") / "build" / "again").is_file()
     assert json.loads(stages["two"].value("CMD")) == ["server"]

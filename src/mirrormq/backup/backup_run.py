@@ -79,11 +79,14 @@ def _back_up_queue(
                 raise BackupError(f"{error}; start the nodes that hold this queue") from None
     unsettled, digest, damaged = UnsettledRows(cut), MessageDigest(), 0
     with writer.open(file_name) as file:
-        for batch, left_out in cluster.read(queue.vhost, queue.name, extent):
-            for row in unsettled.of(RangeBatch(batch)):
-                digest.add(row)
-            write_batch(file, batch)
-            damaged += left_out
+        try:
+            for batch, left_out in cluster.read(queue.vhost, queue.name, extent):
+                for row in unsettled.of(RangeBatch(batch)):
+                    digest.add(row)
+                write_batch(file, batch)
+                damaged += left_out
+        except RequestRefused as error:
+            raise BackupError(f"queue '{queue.name}' in vhost '{queue.vhost}': {error}") from None
         writer.sync(file)
     return QueueEntry(
         queue.vhost, queue.name, file_name, digest.count, digest.body_bytes, digest.hex(),

@@ -94,10 +94,7 @@ class ClusterAccess:
                 # A damaged record of this mirror is being repaired; the request below waits for that.
                 if error.reason != error_reasons.TRY_AGAIN:
                     raise BackupError(str(error)) from None
-        try:
-            return self.ask(request)
-        except RequestRefused as error:
-            raise BackupError(str(error)) from None
+        return self.ask(request)
 
 
 def _asked(ask: Callable[[], RangeAnswer]) -> RangeAnswer:

@@ -113,9 +113,9 @@ def _read(cluster: ClusterAccess, queue: QueueKey, moved: Moved) -> tuple[Arrive
         if not 0 < moved.count <= extent.next - extent.first:
             return arrived, StoredMessages().result
         stored = StoredMessages()
-        for batch in cluster.read(vhost, name, extent):
-            for row in RangeBatch(batch):
-                exchange, routing_key = (part.decode("utf-8", "surrogateescape") for part in row.envelope[:2])
+        for part in cluster.read(vhost, name, extent):
+            for row in RangeBatch(part.batch):
+                exchange, routing_key = (text.decode("utf-8", "surrogateescape") for text in row.envelope[:2])
                 if PRODUCER_PREFIX.encode() in row.envelope.properties:
                     stored.add(plain_hash(plain(exchange, routing_key, row.envelope.properties), row.body))
         return arrived, stored.result
