@@ -79,6 +79,14 @@ def test_an_exchange_that_is_not_mirrored_mirrors_nothing() -> None:
     assert desk.ring("no") == "Ab", "definitions were imported that say so"
 
 
+def test_a_binding_to_an_exchange_that_mirrors_nothing_costs_no_decision() -> None:
+    desk = Desk("ab")
+    exchange(desk, "x", False)
+    desk.declare("q", "a")
+    desk.write(c.PutBinding(Binding("/", "x", "queue", "q", "key")))
+    assert not desk.coordinator.pending
+
+
 def test_a_way_through_another_exchange_does_not_count() -> None:
     desk = Desk("ab")
     exchange(desk, "x")

@@ -43,6 +43,10 @@ def mirrored_definition(state: MetadataState, policies: PolicyMatcher, queue: Qu
 def queues_concerned(state: MetadataState, record: Binding | Exchange) -> Iterator[Queue]:
     """Yield the queues whose mirroring a changed binding or exchange may affect. The bindings of a deleted
     exchange are deleted before it."""
+    if isinstance(record, Binding):
+        source = state.exchanges.get((record.vhost, record.source))
+        if source is not None and not is_mirrored(source):
+            return
     bindings = [record] if isinstance(record, Binding) else state.bindings_from(*record.key).values()
     for binding in bindings:
         if binding.destination_kind == "queue":

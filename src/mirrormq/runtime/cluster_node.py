@@ -43,6 +43,7 @@ from mirrormq.peers.peer_handshake import PeerIdentity
 from mirrormq.protocol_version import PROTOCOL_VERSION_OLDEST
 from mirrormq.remote.remote_messages import StreamFrame, StreamHello
 from mirrormq.replication.ring_messages import RingBatch
+from mirrormq.runtime.commit_polls import CommitPolls
 from mirrormq.runtime.log_output import Logger
 from mirrormq.runtime.peer_dialler import PeerAddress
 from mirrormq.runtime.peer_links import PeerLinks
@@ -117,6 +118,7 @@ class ClusterNode:
         self._impostors: set[str] = set()
         self._examining: dict[str, asyncio.Task[None]] = {}
         self._work_scheduled = False
+        self._commit_polls = CommitPolls()
         self._ticking: asyncio.TimerHandle | None = None
         self.become_member(files)
 
@@ -387,6 +389,10 @@ class ClusterNode:
 
     def _work(self) -> None:
         self._work_scheduled = False
+        metadata = self.member.metadata
+        if self._commit_polls.once_more(metadata.last_written, metadata.unsettled):
+            self._wake()
+            return
         try:
             if self.controller.work():
                 self._node.applied()
