@@ -8,6 +8,7 @@ started.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 from typing import Protocol
 
@@ -34,6 +36,13 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def longest_turn_ms(management_port: int) -> float | None:
+    """Read the longest turn of a MirrorMQ node in the last five seconds from its metrics."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{management_port}/metrics") as reply:
+        found = re.search(rb'mirrormq_turn_longest_seconds\{window_seconds="5"\} (\S+)', reply.read())
+    return float(found[1]) * 1000 if found else None
+
+
 class Broker(Protocol):
     """Broker that can be started, measured and stopped."""
 
@@ -48,6 +57,9 @@ class Broker(Protocol):
     @property
     def pids(self) -> list[int]:
         """Process ids of its nodes."""
+
+    def longest_turn_ms(self) -> float | None:
+        """Return the longest turn of its event loops in the last five seconds; None if it tells none."""
 
     def start(self) -> None:
         """Start the broker, wait until it serves a client, and record the time."""
@@ -81,6 +93,9 @@ class _Process:
     @property
     def uris(self) -> list[str]:
         return [self.uri]
+
+    def longest_turn_ms(self) -> float | None:
+        return None
 
     def _command(self) -> list[str]:
         raise NotImplementedError
@@ -195,6 +210,13 @@ class MirrorMQ(_Process):
 
     name = "MirrorMQ"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._management_port = free_port()
+
+    def longest_turn_ms(self) -> float | None:
+        return longest_turn_ms(self._management_port)
+
     def _command(self) -> list[str]:
         program = Path(sys.executable).with_name("mirrormq")
         return [
@@ -207,7 +229,7 @@ class MirrorMQ(_Process):
             "--amqp",
             f"127.0.0.1:{self.port}",
             "--management",
-            f"127.0.0.1:{free_port()}",
+            f"127.0.0.1:{self._management_port}",
             "--cluster",
             f"127.0.0.1:{free_port()}",
         ]

@@ -21,6 +21,7 @@ from benchmarks.brokers import (
     START_DEADLINE_S,
     STOP_DEADLINE_S,
     free_port,
+    longest_turn_ms,
     rabbitmq_environment,
 )
 from mirrormq.client_io.blocking_client import connect
@@ -40,6 +41,9 @@ class Cluster(Protocol):
     @property
     def uris(self) -> list[str]:
         """URIs of all nodes."""
+
+    def longest_turn_ms(self) -> float | None:
+        """Return the longest turn of its event loops in the last five seconds; None if it tells none."""
 
     @property
     def pids(self) -> list[int]:
@@ -94,6 +98,9 @@ class RabbitMQCluster:
     @property
     def pids(self) -> list[int]:
         return [process.pid for process in self._processes if process is not None]
+
+    def longest_turn_ms(self) -> float | None:
+        return None
 
     def start(self) -> None:
         for index in range(NODES):
@@ -186,6 +193,10 @@ class MirrorMQCluster:
     @property
     def pids(self) -> list[int]:
         return [node.pid for node in self._cluster.local.nodes if node.pid is not None]
+
+    def longest_turn_ms(self) -> float | None:
+        turns_ms = [longest_turn_ms(node.management_port) for node in self._cluster.local.nodes]
+        return max([turn_ms for turn_ms in turns_ms if turn_ms is not None], default=None)
 
     def start(self) -> None:
         self._cluster.__enter__()

@@ -47,6 +47,9 @@ class Target(Protocol):
     def pids(self) -> list[int]:
         """Process ids of its nodes."""
 
+    def longest_turn_ms(self) -> float | None:
+        """Return the longest turn of its event loops in the last five seconds; None if it tells none."""
+
 
 class Cost(NamedTuple):
     """One measurement."""
@@ -54,6 +57,7 @@ class Cost(NamedTuple):
     messages: int
     cpu_s: float
     wall_s: float
+    longest_turn_ms: float | None = None
 
     @property
     def cpu_us(self) -> float:
@@ -112,6 +116,7 @@ class CostResult:
             f"{theirs / ours:.1f} ×" if theirs and ours else "–",
             ", ".join(goals) or "–",
             *(self._per_second(name) for name in (RABBITMQ, MIRRORMQ)),
+            self._longest_turn(),
             self._verdict(theirs, ours),
         ]
 
@@ -127,6 +132,11 @@ class CostResult:
         middle = self.median_rate(name)
         return "–" if middle is None else f"{middle:,.0f}"
 
+    def _longest_turn(self) -> str:
+        turns_ms = [cost.longest_turn_ms for cost in self.rounds.get(MIRRORMQ, ())]
+        told = [turn_ms for turn_ms in turns_ms if turn_ms is not None]
+        return _digits(max(told)) if told else "–"
+
     def _verdict(self, theirs: float | None, ours: float | None) -> str:
         if ours is None or (theirs is None and self.line.at_most_us is None):
             return "–"
@@ -139,14 +149,16 @@ class CostResult:
 
 
 COST_HEADINGS = ["work", "RabbitMQ µs", "MirrorMQ µs", "LavinMQ µs", "floor µs", "ratio", "goal",
-                 "RabbitMQ msg/s", "MirrorMQ msg/s", "ok"]  # fmt: skip
+                 "RabbitMQ msg/s", "MirrorMQ msg/s", "longest turn ms", "ok"]  # fmt: skip
 
 COST_TEXT = [
     "## Broker CPU per message",
     "",
     "User and system time of all processes of a broker, divided by the messages of the same seconds. The",
     "clients run on the same two cores. ratio: RabbitMQ's CPU time divided by MirrorMQ's. floor: a server",
-    "that answers canned frames and is no broker. ok: goal met, and MirrorMQ's rate at least RabbitMQ's.",
+    "that answers canned frames and is no broker. longest turn: of MirrorMQ's event loops in the seconds of",
+    "the measurement, from the first read to the output, without fsync. ok: goal met, and MirrorMQ's rate at",
+    "least RabbitMQ's.",
 ]
 
 
@@ -246,7 +258,8 @@ async def _spend(
             links, count, lambda done, elapsed_s: elapsed_s >= seconds or 0 < limit <= done, before[0]
         )
         messages = count() - before[0]
-        return Cost(messages, cpu_s(target.pids) - before[1], time.monotonic() - before[2])
+        spent_s, wall_s = cpu_s(target.pids) - before[1], time.monotonic() - before[2]
+        return Cost(messages, spent_s, wall_s, target.longest_turn_ms())
     finally:
         if pacing is not None:
             pacing.cancel()

@@ -123,6 +123,9 @@ class ManagedNode(ControlledNode, Protocol):
         Raise TooManyLogins beyond the limits, and ClientGone if the client disconnects meanwhile.
         """
 
+    def longest_turn_s(self, window_s: int) -> float:
+        """Return the longest turn of the event loop in the last seconds, without fsync."""
+
     def turned_away(self) -> None:
         """Count a refused request of an authenticated user as a failed login, as RabbitMQ does."""
 

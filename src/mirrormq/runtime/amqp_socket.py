@@ -89,6 +89,7 @@ class AmqpSocket(asyncio.Protocol):
         node = self._node
         node.input_seen = True
         node.read_clock()
+        node.end_turn_soon()  # before the bytes are handled, because the turn's time begins here
         if self._connection is None:
             rest = self._proxy_header(bytes(data))
             if rest is None:
@@ -106,7 +107,6 @@ class AmqpSocket(asyncio.Protocol):
             self._pause(connection)
         elif connection.yields_to is not None and self.reading:
             self._rest()
-        node.end_turn_soon()
 
     def _choose_reading(self, connection: Connection, size_bytes: int) -> None:
         """Switch to large reads while large bodies arrive. TLS has its own buffers and keeps small reads."""

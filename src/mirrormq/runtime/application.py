@@ -43,6 +43,7 @@ from mirrormq.runtime.management_server import ManagementServer
 from mirrormq.runtime.password_checker import PasswordChecker
 from mirrormq.runtime.resource_watch import ResourceWatch, raise_file_handle_limit, total_memory_bytes
 from mirrormq.runtime.scrub_task import ScrubTask
+from mirrormq.runtime.turn_times import TurnTimes
 from mirrormq.storage.disk import LocalDisk
 from mirrormq.storage.journal import Journal
 from mirrormq.storage.journal_errors import JournalFailed
@@ -79,6 +80,8 @@ class Application:
         self.sockets = ClientSockets(handles if most is None else min(most, handles), self.later)
         self._servers: list[Listener] = []
         self._turn_scheduled = False
+        self._turn_began_s = self._synced_s = 0.0
+        self.turn_times = TurnTimes()
         self.input_seen = False
         """A socket has passed bytes to its connection since the last turn."""
         self._postponed = 0
@@ -152,9 +155,16 @@ class Application:
         """Schedule the end of the turn, unless it is scheduled already."""
         if not self._turn_scheduled:
             self._turn_scheduled = True
+            self._turn_began_s = time.perf_counter()
+            self._synced_s = self.disk.usage.sync_s
             self._loop.call_soon(self._end_turn)
 
+    def longest_turn_s(self, window_s: int) -> float:
+        """Return the longest turn of the last seconds, from its first read to its output, without fsync."""
+        return self.turn_times.longest_s(time.perf_counter(), window_s)
+
     def _end_turn(self) -> None:
+        began_s, synced_s = self._turn_began_s, self._synced_s
         self._turn_scheduled = False
         if self._over:
             return
@@ -181,6 +191,8 @@ class Application:
         if self.broker.log_entries:
             self._write_log_entries()
         self._arm_timer()
+        ended_s = time.perf_counter()
+        self.turn_times.add(ended_s, ended_s - began_s - (self.disk.usage.sync_s - synced_s))
 
     def _commit_now(self, sent_to_peers: bool) -> bool:
         """Decide whether to sync the journal in this turn (group commit).
@@ -223,11 +235,11 @@ class Application:
         if self._over:
             return
         self.read_clock()
+        self.end_turn_soon()
         try:
             self.clock.run_due()
         except Exception as error:
             self.fault(None, error)
-        self.end_turn_soon()
 
     def _housekeeping(self) -> None:
         try:

@@ -53,6 +53,7 @@ class _Managed:
         self.set_disk_free_limit = node.set_disk_free_limit
         self.stop = node.stop_node
         self.warn = node.warn
+        self.longest_turn_s = node.longest_turn_s
         self.broker = node.broker
         self.started_at_s = node.started_at_s
         self.disk = node.disk.usage

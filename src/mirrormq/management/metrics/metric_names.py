@@ -285,6 +285,8 @@ scrub_segments
     Segments of the current or last verification pass
 scrub_segments_done
     Verified segments of the current or last pass
+turn_longest_seconds
+    Longest turn of the event loop in the last seconds, without fsync
 """,
     COUNTER: """
 bridge_forwarded_total

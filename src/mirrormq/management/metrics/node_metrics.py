@@ -20,6 +20,8 @@ CHURN = {
     "queues_deleted_total": "queue_deleted",
 }  # fmt: skip
 PROTOCOLS = ("amqp091", "http")
+TURN_WINDOWS_S = (5, 60)
+"""Windows of the longest turn: the short one for benchmarks, the long one for a scrape per minute."""
 DEAD_LETTERED = labels(queue_type="rabbit_classic_queue", dead_letter_strategy="at_most_once")
 
 
@@ -76,6 +78,9 @@ def _machine(node: ManagedNode, exposition: Exposition) -> None:
         ("alarms_file_descriptor_limit", now["sockets_used"] >= node.sockets_max),
     ):
         exposition.add(f"rabbitmq_{name}", value)
+    for window_s in TURN_WINDOWS_S:
+        window = labels(window_seconds=str(window_s))
+        exposition.add("mirrormq_turn_longest_seconds", node.longest_turn_s(window_s), window)
 
 
 def _disk(node: ManagedNode, exposition: Exposition) -> None:
