@@ -136,5 +136,6 @@ def dead_letters(bad: DataFrame, reason: str = "bad_body") -> DataFrame:
         old = f.coalesce(f.col("headers"), f.create_map().cast("map<string,string>"))
         kept = f.map_filter(old, lambda key, _: ~key.isin(REASON_HEADER, *named.values()))
         added = f.map_concat(kept, added)
-    dropped = [name for name in ("exchange", "routing_key") if name in bad.columns]
+    # The sink would publish typed headers in place of these.
+    dropped = [name for name in ("exchange", "routing_key", "headers_typed") if name in bad.columns]
     return bad.withColumn("headers", added).drop(*dropped)
