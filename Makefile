@@ -121,9 +121,9 @@ demo: $(STAMP) ## load a cluster, kill masters under it, let it heal, and have S
 	@echo "recovered: delivered although its confirm was never received. 'the whole cluster' is the outage;"
 	@echo "a killed node itself is silent as long as it is dead, and until publishers come back to it."
 
-bench: $(STAMP) ## measure beside RabbitMQ, write benchmarks/RESULTS.md, CLUSTER.md and SPARK.md (ARGS="--only publish": one node's)
+bench: $(STAMP) ## measure beside RabbitMQ, write benchmarks/RESULTS.md, CLUSTER.md, SPARK.md and BRIDGES.md (ARGS="--only publish": one node's)
 	cd $(ROOT) && $(RUN) -m benchmarks.run $(ARGS)
-	@if [ -z "$(ARGS)" ]; then cd $(ROOT) && $(RUN) -m benchmarks.cluster_run && $(RUN) -m benchmarks.spark_run; fi
+	@if [ -z "$(ARGS)" ]; then cd $(ROOT) && $(RUN) -m benchmarks.cluster_run && $(RUN) -m benchmarks.spark_run && $(RUN) -m benchmarks.shovels; fi
 
 bench-core: $(STAMP) ## CPU per message in process, without sockets (ARGS="--base ../old": against that checkout; ARGS=--instructions)
 	cd $(ROOT) && $(RUN) -m benchmarks.core_path $(ARGS)

@@ -12,8 +12,11 @@ import argparse
 import statistics
 import time
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
+from benchmarks import brokers
+from benchmarks.machine import describe, today, write_table
 from mirrormq.client_io.blocking_client import BlockingClient, connect
 from mirrormq.wire import methods
 from mirrormq.wire.properties import BasicProperties, encode_properties
@@ -21,6 +24,11 @@ from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.rabbitmq import RabbitMQ
 from tests.management.http import Client
 from tests.waiting import until
+
+RESULTS = Path(__file__).with_name("BRIDGES.md")
+MESSAGES, ROUNDS = 50_000, 3
+TARGET = 8.0
+"""Wanted ratio to RabbitMQ."""
 
 BODY = b"x" * 100
 PERSISTENT = encode_properties(BasicProperties(delivery_mode=2))
@@ -77,9 +85,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--messages", type=int, default=50_000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--messages", type=int, default=MESSAGES)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     given = parser.parse_args()
+    machine = describe(brokers.RabbitMQ.version())
     rates: dict[str, list[float]] = {"MirrorMQ": [], "RabbitMQ": []}
     with ExitStack() as stack:
         ours = [stack.enter_context(MirrorMQ()) for _ in range(2)]
@@ -91,6 +100,30 @@ def main() -> None:
     for name, found in rates.items():
         print(f"{name}: {medians[name]:,.0f} messages/s ({', '.join(f'{each:,.0f}' for each in found)})")
     print(f"ratio: {medians['MirrorMQ'] / medians['RabbitMQ']:.1f}")
+    if (given.messages, given.rounds) == (MESSAGES, ROUNDS):
+        write(rates, machine)
+    else:
+        print(f"other numbers than {MESSAGES} messages and {ROUNDS} rounds are not written to {RESULTS.name}")
+
+
+def write(rates: dict[str, list[float]], machine: list[str]) -> None:
+    """Write the table to BRIDGES.md."""
+    medians = {name: statistics.median(found) for name, found in rates.items()}
+    ratio = medians["MirrorMQ"] / medians["RabbitMQ"]
+    text = [
+        "# A shovel between two nodes beside RabbitMQ's",
+        "",
+        f"Written by `make bench` on {today()}: medians of alternating rounds, lowest and highest in",
+        "brackets. All four nodes are up for the whole run.",
+        f"A backlog of {MESSAGES:,} persistent messages of 100 bytes, `on-confirm`, prefetch count 1,000.",
+    ]
+    cells = [
+        f"{medians[name]:,.0f} msg/s ({min(found):,.0f}–{max(found):,.0f})"
+        for name, found in sorted(rates.items(), reverse=True)
+    ]
+    row = ["shovel", *cells, f"{ratio:.2f} ×", f"≥ {TARGET:g} ×", "yes" if ratio >= TARGET else "no"]
+    headings = ["work", "RabbitMQ", "MirrorMQ", "ratio", "target", "ok"]
+    write_table(RESULTS, text, machine, headings, [row])
 
 
 if __name__ == "__main__":

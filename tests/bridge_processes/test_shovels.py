@@ -176,6 +176,30 @@ def test_a_changed_definition_restarts_the_shovel_and_an_equal_one_does_not(
     client.delete("shovels/vhost/%2F/changing")
 
 
+def test_metrics_of_each_shovel_and_the_number_of_links_by_state(node: MirrorMQ, client: Client) -> None:
+    publish(node.amqp_port, "measured", ["m"] * 5)
+    put_shovel(client, "measured", src_queue="measured", dest_queue="measured to")
+    refused = f"amqp://guest:wrong@127.0.0.1:{node.amqp_port}"
+    put_shovel(client, "unmeasured", src_queue="u", dest_uri=refused, dest_queue="v")
+    until(lambda: shovel(client, "measured").get("forwarded") == 5)
+    state_is(client, "unmeasured", "terminated")
+
+    def metric(path: str, metric_name: str, /, **labels: str) -> float:
+        lines = client.request("GET", path).body.decode().splitlines()
+        wanted = {f'{key}="{value}"' for key, value in labels.items()}
+        found = [
+            line for line in lines if line.startswith(metric_name) and all(each in line for each in wanted)
+        ]
+        return sum(float(line.rpartition(" ")[2]) for line in found)
+
+    per_object = "//metrics/per-object"
+    assert metric(per_object, "mirrormq_bridge_forwarded_total{", kind="shovel", name="measured") == 5
+    assert metric(per_object, "mirrormq_bridge_restarts_total{", kind="shovel", name="unmeasured") >= 1
+    assert metric("//metrics", "mirrormq_bridge_links{", state="running") >= 1
+    assert metric("//metrics", "mirrormq_bridge_links{", state="terminated") >= 1
+    assert metric("//metrics", "mirrormq_bridge_forwarded_total ") >= 5
+
+
 def test_status_in_rabbitmqs_form(node: MirrorMQ, client: Client) -> None:
     put_shovel(
         client, "form", src_exchange="amq.topic", src_exchange_key="k.#", dest_exchange="amq.fanout",
