@@ -13,7 +13,7 @@ from tests.migration_processes.migration_stand import MigrationStand
 from tests.needs import need_rabbitmq
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def blue() -> Iterator[RabbitPair]:
     """Old cluster: RabbitMQ 3.10.8 with mirrored queues."""
     need_rabbitmq()

@@ -138,10 +138,9 @@ def run(directory: DirOption = DEFAULT_DIRECTORY, as_json: JsonOption = False) -
         files = opened(directory)
         made = files.plan()
         if made.blockers:
-            first = made.blockers[0]
+            listed = ", ".join(finding.id for finding in made.blockers)
             raise MigrationError(
-                f"{first.id} and {len(made.blockers) - 1} more findings block the migration: follow the "
-                "remedies and plan again, or plan again with --accept"
+                f"blockers: {listed}; follow their remedies and plan again, or plan again with --accept"
             )
         with files.running(), ProgressScreen(as_json) as screen:
             phase = asyncio.run(MigrationRun(files, made, screen.show).run())
@@ -274,6 +273,8 @@ def rollback(directory: DirOption = DEFAULT_DIRECTORY, timeout: WaitOption = WAI
         files = opened(directory)
         take(files, Step.ROLLBACK, timeout)
         shown = files.status()
+        for sentence in shown.not_imported if shown else []:
+            print(sentence)
         for user in shown.passwords if shown else []:
             print(
                 f"User '{user}' needs a new password on the old cluster: rabbitmqctl change_password {user}"

@@ -49,6 +49,13 @@ class DefinitionFollower:
             self._present = set(queue_names(self._new.get("definitions")))
         return [key for key in queue_names(self.followed) if key in self._present]
 
+    def returning_queues(self) -> list[QueueKey]:
+        """Return the queues whose messages go back: also those that clients created on the new cluster."""
+        before = set(queue_names(self._directory.document("before.json") or {}))
+        present = select(self._new.get("definitions"), self._plan.vhosts, ()).document
+        own = before - set(queue_names(self.followed))
+        return [key for key in queue_names(present) if key not in own]
+
     def follow(self) -> int:
         """Import what has changed on the old cluster; return the number of changed entries."""
         plan = self._plan
@@ -77,15 +84,18 @@ class DefinitionFollower:
             sentence = f"{skipped['kind']} {skipped['name']}: {skipped['reason']}. {skipped['remedy']}"
             self.problems[f"{skipped['kind']} {skipped['name']}"] = sentence
 
-    def _remove(self, kind: str, entry: Entry) -> None:
+    def _remove(self, kind: str, entry: Entry) -> bool:
+        """Remove an entry from the new cluster; return False if that is refused."""
         target = self._target(kind, entry)
         self.problems.pop(f"{kind} {entry.get('name')}", None)
         if target is None:
-            return
+            return True
         try:
             self._new.delete(target)
         except ApiRefused as error:
             self.problems[f"remove {target}"] = f"{kind} {shown(kind, entry)} cannot be removed: {error}"
+            return False
+        return True
 
     def _target(self, kind: str, entry: Entry) -> str | None:
         name, vhost = entry.get("name", ""), entry.get("vhost", "")
@@ -129,11 +139,16 @@ class DefinitionFollower:
         before = self._directory.document("before.json") or {}
         change = difference(before, self._new.get("definitions"))
         existed = {key_of(kind, entry) for kind in KINDS for entry in entries(before, kind)}
+        kept: set[str] = set()
         self.problems.clear()
         for kind in reversed(KINDS):
             for entry in entries(change.added, kind):
-                if key_of(kind, entry) not in existed and self._is_ours(kind, entry):
-                    self._remove(kind, entry)
+                if key_of(kind, entry) in existed or not self._is_ours(kind, entry):
+                    continue
+                if kind == "vhosts" and entry["name"] in kept:
+                    continue  # One of its queues holds messages.
+                if not self._remove(kind, entry) and kind == "queues":
+                    kept.add(entry["vhost"])
         restored = difference(self._new.get("definitions"), before).added
         if restored:
             self._new.post("definitions", restored)

@@ -105,7 +105,9 @@ class MigrationRun:
             await asyncio.to_thread(self._follower.follow)
             self._next_poll_s = time.monotonic() + FOLLOW_INTERVAL_S
         queues: list[QueueKey] = []
-        if phase not in FINAL:
+        if phase is Phase.RETURNING:
+            queues = await asyncio.to_thread(self._follower.returning_queues)
+        elif phase not in FINAL:
             queues = await asyncio.to_thread(self._follower.queues)
         # Links that must end do so before clients of the other cluster are let in.
         await self._links.follow(duties.links, queues)
@@ -159,7 +161,8 @@ class MigrationRun:
             if source_is_new
             else ("old", self._plan.old_amqp, self.old)
         )
-        self._counts = count(title, uris, self._follower.queues())
+        queues = self._follower.returning_queues() if source_is_new else self._follower.queues()
+        self._counts = count(title, uris, queues)
         sessions = self._overlooked_sessions()
         if sessions:
             return f"{sessions} sessions have not left HAProxy's servers", 0.0

@@ -39,8 +39,8 @@ POLL_S = 0.5
 PRODUCERS_PREFIX = f"x-producer:{PRODUCER_PREFIX}"
 """Beginning of a migration's producers in the table of a queue."""
 
-UNDER_WAY = (Phase.MOVING, Phase.PRODUCERS_LEAVING, Phase.ALL_DRAINING, Phase.ROLLBACK_DRAINING)
-"""Phases in which messages are on their way: what is left on the old cluster is no difference yet."""
+SETTLED = (Phase.DRAINED, Phase.FINISHED)
+"""Phases in which all messages have moved. In earlier ones those on the old cluster are no difference."""
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ def verify(directory: MigrationDirectory, plan: Plan, progress: Callable[[str], 
     wanted = select(old.get("definitions"), plan.vhosts, plan.kept_users).document
     queues = sorted({*queue_names(wanted), *(queue for _, queue in ledger.moved)})
     counts = count("old", plan.old_amqp, queues)
-    unacked = _unacked(old, settled=phase not in UNDER_WAY)
+    unacked = _unacked(old, settled=phase in SETTLED)
     rows = []
     with ClusterAccess(plan.new_amqp, PATIENCE_S) as cluster:
         for number, queue in enumerate(queues, 1):
@@ -81,7 +81,7 @@ def verify(directory: MigrationDirectory, plan: Plan, progress: Callable[[str], 
             arrived, stored = _read(cluster, queue, moved)
             left = counts.get(queue)
             source = None if left is None else OldQueue(left.ready, unacked.get(queue, 0))
-            rows.append(compare(queue, moved, arrived, source, stored, under_way=phase in UNDER_WAY))
+            rows.append(compare(queue, moved, arrived, source, stored, under_way=phase not in SETTLED))
     known = {(finding.kind, finding.name) for finding in plan.findings}
     differences = lacking(wanted, new.get("definitions"), known)
     report = Report(now_text(), phase, rows, differences, totals(rows))
