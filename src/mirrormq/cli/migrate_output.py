@@ -119,6 +119,8 @@ def status_lines(state: State, status: Status | None, is_running: bool) -> list[
         lines.append("Nothing carries the migration out now: start 'mirrormq migrate run'.")
     elif state.phase in NEXT:
         lines.append(f"Next: {NEXT[state.phase]}")
+        if state.phase == "moving" and status is not None:
+            lines.append(f"Producers would wait about {duration(status.eta_s)}, and some seconds more.")
     return lines
 
 
