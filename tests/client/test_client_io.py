@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import threading
 from collections.abc import Callable
@@ -340,3 +341,23 @@ def test_a_broker_that_reads_no_answers_does_not_fill_the_memory(monkeypatch: py
     with FalseBroker(talk) as uri:
         ended = asyncio.run(run(uri))
     assert (ended.reason, "does not read" in ended.text) == (CloseReason.PROTOCOL_ERROR, True)
+
+
+def test_an_attempt_that_is_given_up_leaves_no_unread_error() -> None:
+    async def run() -> list[str]:
+        unread: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, about: unread.append(about["message"]))
+        silent = socket.create_server(("127.0.0.1", 0))
+        parsed = parse_amqp_uri(f"amqp://127.0.0.1:{silent.getsockname()[1]}").for_socket()
+        client = AsyncioClient(parsed, ClientOptions.of_uri(parsed, "test"), lambda events: None)
+        attempt = asyncio.create_task(client.open())
+        await asyncio.sleep(0)  # It is connecting now.
+        attempt.cancel()
+        client.abort("given up")
+        await asyncio.wait([attempt])
+        del client, attempt
+        gc.collect()
+        silent.close()
+        return unread
+
+    assert asyncio.run(run()) == []

@@ -27,7 +27,7 @@ defaults
     timeout server 1h
 """
 
-pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow]
+pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def runbook(name: str) -> tuple[list[str], str]:

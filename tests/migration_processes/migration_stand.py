@@ -10,14 +10,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
+from mirrormq.migration_io.migration_directory import MigrationDirectory
 from mirrormq.testing import Cluster
 from tests.brokers.ports import free_ports
 from tests.brokers.rabbitmq_pair import RabbitPair
 from tests.cli.test_balancing import haproxy
 from tests.management.http import Client
 from tests.waiting import until
+
+PHASE_S = 900.0
+"""Time limit of a phase: a busy machine moves some hundred messages per second."""
 
 PROGRAM = str(Path(sys.executable).with_name("mirrormq"))
 
@@ -106,7 +109,7 @@ class MigrationStand:
                 [PROGRAM, "migrate", "run", "--dir", str(self.directory)],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
-        until(lambda: self.shown()["running"], self.output)
+        until(MigrationDirectory(self.directory).is_running, self.output, PHASE_S)
 
     def kill_and_start(self) -> None:
         """Kill the running command without warning, and start another one."""
@@ -126,10 +129,11 @@ class MigrationStand:
         log = self.base / "run.log"
         return log.read_text() if log.exists() else ""
 
-    def shown(self) -> dict[str, Any]:
-        """Return the output of `status --json`."""
-        found: dict[str, Any] = json.loads(self.command("status", "--json"))
-        return found
+    @property
+    def moved(self) -> int:
+        """Messages that have moved in the present direction."""
+        status = MigrationDirectory(self.directory).status()
+        return 0 if status is None else status.moved
 
     def phase(self) -> str:
         state = json.loads((self.directory / "state.json").read_text())
@@ -137,5 +141,7 @@ class MigrationStand:
 
     def await_phase(self, phase: str) -> None:
         until(
-            lambda: self.phase() == phase, lambda: f"{phase}, {self.command('status')}{self.output()}", 120.0
+            lambda: self.phase() == phase,
+            lambda: f"{phase}, {self.command('status')}{self.output()}",
+            PHASE_S,
         )

@@ -11,7 +11,7 @@ from tests.bridge_processes.broker_messages import connected, drain, publish
 from tests.migration_processes.migration_stand import MigrationStand
 from tests.waiting import until
 
-pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow]
+pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(900)]
 
 BODIES = [str(number) for number in range(300)]
 USAGE, UNAVAILABLE, DIFFERENT = 64, 69, 1
@@ -52,7 +52,7 @@ def test_without_a_proxy_the_team_stops_its_clients(stand: MigrationStand) -> No
     assert "No unexplained difference" in stand.command("verify")
     # A producer that was overlooked: its message still moves, and is counted.
     publish(stand.blue.port(1), "orders", ["overlooked"], "manual")
-    until(lambda: sum(each["moved"] for each in stand.shown()["status"]["queues"]) == len(BODIES) + 2)
+    until(lambda: stand.moved == len(BODIES) + 2)
     stand.command("finish")
     # The first ten came back from the consumer; they are in front, as before.
     assert bodies(stand.green.port(0), "manual") == [*BODIES, "late", "overlooked"]

@@ -157,5 +157,7 @@ class AsyncioClient(asyncio.Protocol):
         closed = next((event for event in events if isinstance(event, Closed)), None)
         if closed is not None and not self._opened.done():
             self._opened.set_exception(ConnectionEnded(closed))
+            # Marks it as retrieved: an attempt that is given up while it connects awaits it no more.
+            self._opened.exception()
         if events:
             self._handle(events)
