@@ -60,6 +60,19 @@ def test_themes_follow_the_system_until_one_is_chosen(open_page: Opener) -> None
     expect(watched.page.locator("html"), "it is remembered").to_have_attribute("data-theme", "dark")
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_buttons_of_a_row_do_not_overlap(open_page: Opener, client: Client, width: int) -> None:
+    client.put("policies/%2F/apart", {"pattern": "^apart", "definition": {"max-length": 1}})
+    watched = open_page(width=width)
+    watched.log_in()
+    watched.go("admin/policies")
+    edit = watched.page.get_by_role("button", name="Edit policy apart").bounding_box()
+    delete = watched.page.get_by_role("button", name="Delete policy apart").bounding_box()
+    client.delete("policies/%2F/apart")
+    assert edit is not None and delete is not None
+    assert edit["x"] + edit["width"] <= delete["x"] + 1 or edit["y"] + edit["height"] <= delete["y"] + 1
+
+
 @pytest.mark.parametrize("width", [320, 390, 800])
 def test_no_page_is_wider_than_its_screen(
     open_page: Opener, client: Client, node: MirrorMQ, width: int
