@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 from mirrormq.auth.client_peer import Peer
 from mirrormq.broker.broker import Broker, Environment
+from mirrormq.broker.broker_limits import BrokerLimits
 from mirrormq.client.client_handshake import ClientOptions, client_properties, sasl_response
 from mirrormq.clock import Clock
 from mirrormq.cluster.bootstrap import new_cluster
@@ -61,6 +62,7 @@ class Node:
     """Broker on one disk; `restart` starts another one on the same disk."""
 
     metadata_directory = "data/metadata"
+    limits = BrokerLimits()
 
     def __init__(
         self, disk: SimulatedDisk | None = None, *, seed: int = 1, segment_bytes: int = 64 * 1024,
@@ -100,6 +102,7 @@ class Node:
             lambda: f"name-{next(self._names)}",
             lambda below: 0,
             lambda check: check.decided(True),
+            limits=self.limits,
         )
 
     def restart(self, way: Literal["stop", "kill", "power"] = "stop") -> None:

@@ -14,6 +14,7 @@ from functools import partial
 import msgspec
 
 from mirrormq.cluster.bootstrap import new_cluster
+from mirrormq.cluster.cluster_limits import DEFAULT_LIMITS, ClusterLimits
 from mirrormq.cluster.cluster_messages import ClusterMessage
 from mirrormq.cluster.member import TICK_MS, Member
 from mirrormq.cluster.member_events import MemberEvent
@@ -54,7 +55,8 @@ class Node:
 
         choose = random.Random(world.random.random()).randrange
         address = f"{self.name}:25672"
-        self.member = Member(self.name, log, world.rule(), choose, send, wake, address=address)
+        rule, limits = world.rule(), world.limits
+        self.member = Member(self.name, log, rule, choose, send, wake, address=address, limits=limits)
         self.member.listeners.append(self.events.append)
         self.awake = True
 
@@ -63,8 +65,14 @@ class World:
     """Nodes and the links between them."""
 
     def __init__(
-        self, *, seed: int = 0, rule: Callable[[], QuorumRule] = Automatic, delay_ms: int = 1
+        self,
+        *,
+        seed: int = 0,
+        rule: Callable[[], QuorumRule] = Automatic,
+        delay_ms: int = 1,
+        limits: ClusterLimits = DEFAULT_LIMITS,
     ) -> None:
+        self.limits = limits
         self.seed, self.rule, self.delay_ms = seed, rule, delay_ms
         self.random = random.Random(seed)
         self.now_ms = 0

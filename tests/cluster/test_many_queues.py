@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from time import process_time
 
-from mirrormq.cluster.coordinator import CHANGES_PER_COMMAND, QUEUES_PER_TURN
+from mirrormq.cluster.cluster_limits import DEFAULT_LIMITS
+from mirrormq.cluster.coordinator import QUEUES_PER_TURN
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.records import Queue
 from mirrormq.metadata.ring_view import View
@@ -37,8 +38,8 @@ def test_a_node_dies_under_ten_thousand_queues() -> None:
         taken.append(process_time() - started)
         assert len(commands) == QUEUES // QUEUES_PER_TURN
     changes = [command for some in commands for command in some if isinstance(command, c.ChangeViews)]
-    assert [len(command.changes) for command in changes] == [CHANGES_PER_COMMAND] * (
-        QUEUES // CHANGES_PER_COMMAND
+    assert [len(command.changes) for command in changes] == [DEFAULT_LIMITS.changes_per_command] * (
+        QUEUES // DEFAULT_LIMITS.changes_per_command
     )
     assert min(taken) < DEADLINE_S
     for some in commands:

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from mirrormq.cluster import member as member_module
+from mirrormq.cluster.cluster_limits import ClusterLimits
 from mirrormq.cluster.member import STARTUP_TICKS, TICK_MS, Member
 from mirrormq.cluster.member_events import Forgotten, ForkFound, LeaderChanged, MembersChanged, Refused
 from mirrormq.cluster.partitions import PAUSE_IF_ALL_DOWN, PartitionHandling
@@ -203,11 +203,8 @@ def test_a_minority_decides_nothing_and_says_so() -> None:
     assert queues(world, leader) == {"minority", "majority"}, "what waited is written after all"
 
 
-def test_a_node_that_was_away_for_long_is_led_to_the_present_by_a_snapshot(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(member_module, "LOG_BYTES_MAX", 2000)
-    world = cluster(3)
+def test_a_node_that_was_away_for_long_is_led_to_the_present_by_a_snapshot() -> None:
+    world = cluster(3, limits=ClusterLimits(log_bytes_max=2000))
     world.write("a", declare("old"))
     world.until(world.settled)
     away = others(world, world.leader())[0]

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from mirrormq.cluster import member as member_module
+from mirrormq.cluster.cluster_limits import DEFAULT_LIMITS, ClusterLimits
 from mirrormq.consensus import Majority
 from mirrormq.metadata import commands as c
 from tests.cluster.members import World, cluster, declare
@@ -17,8 +17,8 @@ STRIKES = 60
 class Storm:
     """Run of one seed, with the writes that were reported as done."""
 
-    def __init__(self, seed: int) -> None:
-        self.world = cluster(3 + seed % 3, seed=seed, rule=Majority, delay_ms=1 + seed % 4)
+    def __init__(self, seed: int, limits: ClusterLimits = DEFAULT_LIMITS) -> None:
+        self.world = cluster(3 + seed % 3, seed=seed, rule=Majority, delay_ms=1 + seed % 4, limits=limits)
         self.chance = self.world.random.randrange
         self.written = 0
         self.done: set[str] = set()
@@ -79,11 +79,8 @@ def check(world: World, storm: Storm) -> None:
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_settled_messages_stay_settled_under_random_faults(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(member_module, "LOG_BYTES_MAX", 400 * (1 + seed % 5))
-    storm = Storm(seed)
+def test_settled_messages_stay_settled_under_random_faults(seed: int) -> None:
+    storm = Storm(seed, ClusterLimits(log_bytes_max=400 * (1 + seed % 5)))
     storm.run_steps()
     storm.heal_and_settle()
     check(storm.world, storm)

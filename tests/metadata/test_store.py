@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
-from mirrormq.cluster import member as member_module
 from mirrormq.cluster.bootstrap import new_cluster
+from mirrormq.cluster.cluster_limits import DEFAULT_LIMITS, ClusterLimits
 from mirrormq.cluster.member import Member
 from mirrormq.consensus import Automatic, MemoryLog, Ready
 from mirrormq.errors import ResourceError
@@ -45,8 +45,8 @@ class CountingLog(MemoryLog):
             self.synced.append(ready.must_sync)
         self.snapshots += ready.snapshot is not None
 
-    def reopen(self, defaults: Defaults = DEFAULTS) -> MetadataStore:
-        store = Member(NAME, self, Automatic(), lambda below: 0).metadata
+    def reopen(self, defaults: Defaults = DEFAULTS, limits: ClusterLimits = DEFAULT_LIMITS) -> MetadataStore:
+        store = Member(NAME, self, Automatic(), lambda below: 0, limits=limits).metadata
         store.boot(defaults)
         self.synced.clear()
         return store
@@ -171,10 +171,9 @@ def test_a_failing_listener_does_not_keep_events_from_other_listeners() -> None:
     assert set(store.state.queues) == {("/", "q"), ("/", "p")}
 
 
-def test_a_log_past_its_limit_becomes_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(member_module, "LOG_BYTES_MAX", 1000)
+def test_a_log_past_its_limit_becomes_a_snapshot() -> None:
     log = CountingLog()
-    store = log.reopen()
+    store = log.reopen(limits=ClusterLimits(log_bytes_max=1000))
     for number in range(200):
         store.write(c.PutQueue(r.Queue("/", f"q{number}")))
         assert sum(entry.size_bytes for entry in log.entries) < 5 * max(1000, len(log.snapshot().state))

@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
+from mirrormq.broker.broker_limits import BrokerLimits
 from mirrormq.broker.replica_manager import TICK_MS
 from mirrormq.metadata import commands as c
 from mirrormq.queues.queue import Queue
-from mirrormq.replication import lag
+from mirrormq.replication.replication_limits import DEFAULT_LIMITS, ReplicationLimits
 from mirrormq.replication.ring_messages import OperationBatch, SyncBatch
 from mirrormq.replication.ring_operations import AppendOperation, decode
 from mirrormq.wire import methods
 from mirrormq.wire.content import build_frames, method_frame
 from mirrormq.wire.properties import BasicProperties, encode_properties
-from tests.harness import deliveries
+from tests.harness import Node, deliveries
 from tests.mirrored.cluster import Cluster, MirroredClient, bodies, decode_message
 
 
@@ -298,7 +299,7 @@ def test_a_mirror_that_is_too_late_does_not_count_until_it_keeps_pace_again() ->
     cluster.held |= {("b", "a")}
     client.publish("q", b"1", persistent=True)
     client.read()
-    for _ in range(lag.MIRROR_LATE_MS // TICK_MS + 2):
+    for _ in range(DEFAULT_LIMITS.mirror_late_ms // TICK_MS + 2):
         assert client.confirmed == set() or cluster.record("q").ring.in_sync == {"a", "c"}
         cluster.advance(TICK_MS)
     client.read()
@@ -321,7 +322,7 @@ def test_a_mirror_in_the_middle_that_passes_nothing_on_is_the_one_to_blame() -> 
     cluster.held |= {("a", "b")}
     client.publish("q", b"1", persistent=True)
     client.read()
-    for _ in range(lag.MIRROR_LATE_MS // TICK_MS + 2):
+    for _ in range(DEFAULT_LIMITS.mirror_late_ms // TICK_MS + 2):
         cluster.advance(TICK_MS)
     client.read()
     assert cluster.record("q").ring.in_sync == {"a", "c"}
@@ -329,14 +330,15 @@ def test_a_mirror_in_the_middle_that_passes_nothing_on_is_the_one_to_blame() -> 
 
 
 def test_a_mirror_that_is_hopelessly_behind_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lag, "MIRROR_EXCUSED_OPERATIONS", 10)
+    limits = BrokerLimits(ReplicationLimits(mirror_excused_operations=10))
+    monkeypatch.setattr(Node, "limits", limits)
     cluster, client = alone()
     cluster.mirror_all()
     client.publish("q", *bodies(50), persistent=True)
     client.read()
     cluster.held |= {("a", "b"), ("c", "b")}
     client.publish("q", b"late", persistent=True)
-    for _ in range(lag.MIRROR_LATE_MS // TICK_MS + 2):
+    for _ in range(DEFAULT_LIMITS.mirror_late_ms // TICK_MS + 2):
         cluster.advance(TICK_MS)
     for number in range(30):
         client.publish("q", b"%d" % (51 + number), persistent=True)

@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from mirrormq.broker.broker_limits import BrokerLimits
+from mirrormq.replication.replication_limits import ReplicationLimits
 from mirrormq.wire import methods
+from tests.harness import Node
 from tests.mirrored.cluster import Cluster, MirroredClient
 
 
@@ -119,7 +122,8 @@ def test_a_transaction_is_committed_when_every_mirror_has_it() -> None:
 
 
 def test_publishers_wait_when_the_ring_is_far_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mirrormq.replication.lag.RING_BEHIND_OPERATIONS", 5)
+    limits = BrokerLimits(ReplicationLimits(ring_behind_operations=5))
+    monkeypatch.setattr(Node, "limits", limits)
     cluster, client = prepared()
     cluster.held.add(("b", "a"))
     for number in range(20):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mirrormq.remote import remote_limits
+from mirrormq.remote.remote_limits import DEFAULT_LIMITS
 from mirrormq.wire import methods
 from mirrormq.wire.fields import Field
 from tests.harness import Received, deliveries
@@ -85,7 +85,7 @@ def test_without_a_window_a_bounded_number_is_under_way() -> None:
     cluster.carry("a", "b")
     for _ in range(20):
         cluster["b"].node.turn()
-    assert cluster.counts("q") == (10_000 - remote_limits.CREDIT_MAX, remote_limits.CREDIT_MAX)
+    assert cluster.counts("q") == (10_000 - DEFAULT_LIMITS.credit_max, DEFAULT_LIMITS.credit_max)
     assert len(deliveries(client.read())) == 10_000
 
 
@@ -103,9 +103,9 @@ def test_large_messages_are_bounded_by_their_bytes() -> None:
         cluster["b"].node.turn()
     held = cluster.counts("q")[1]
     assert (
-        remote_limits.DELIVERED_BYTES_MAX
+        DEFAULT_LIMITS.delivered_bytes_max
         <= held * len(body)
-        < remote_limits.DELIVERED_BYTES_MAX + 6 * len(body)
+        < DEFAULT_LIMITS.delivered_bytes_max + 6 * len(body)
     )
     assert len(deliveries(client.read())) == 40
 

@@ -9,7 +9,7 @@ import pytest
 from mirrormq.metadata import commands, records
 from mirrormq.queues.publish_ids import PublishOrigin, SeenPublishIds
 from mirrormq.queues.queue import Queue
-from mirrormq.remote import remote_limits
+from mirrormq.remote.remote_limits import DEFAULT_LIMITS
 from mirrormq.wire import methods
 from mirrormq.wire.fields import Field
 from tests.remote.cluster import Cluster, RemoteTestClient
@@ -207,14 +207,14 @@ def test_publishers_wait_while_the_master_cannot_be_reached_and_go_on_afterwards
     cluster.cut("a", "b")
     body = b"x" * 100_000
     for _ in range(3):
-        client.publish("q", *[body] * (remote_limits.PUBLISH_BYTES_MAX // len(body) // 2))
+        client.publish("q", *[body] * (DEFAULT_LIMITS.publish_bytes_max // len(body) // 2))
     assert (client.connection.held, cluster["a"].vhost.queues["q"].full) == (True, True)
     other.publish("here", b"1")
     assert other.drain("here") == [b"1"]
     cluster.join("a", "b")
     answers = client.methods()
     assert (client.connection.held, cluster["a"].vhost.queues["q"].full) == (False, False)
-    assert len(confirmed(answers)) == 3 * (remote_limits.PUBLISH_BYTES_MAX // len(body) // 2)
+    assert len(confirmed(answers)) == 3 * (DEFAULT_LIMITS.publish_bytes_max // len(body) // 2)
     assert cluster["a"].remote.unsettled_bytes == 0
 
 
@@ -225,11 +225,11 @@ def test_dead_letters_stay_where_they_died_while_no_more_can_be_kept() -> None:
     cluster.cut("a", "b")
     client = cluster.connect("a")
     body = b"x" * 1_000_000
-    count = 3 * remote_limits.PUBLISH_BYTES_MAX // len(body)
+    count = 3 * DEFAULT_LIMITS.publish_bytes_max // len(body)
     for _ in range(count):
         client.publish("q", body)
     kept = cluster["a"].remote.unsettled_bytes
-    assert remote_limits.PUBLISH_BYTES_MAX < kept < remote_limits.PUBLISH_BYTES_MAX + 2 * len(body)
+    assert DEFAULT_LIMITS.publish_bytes_max < kept < DEFAULT_LIMITS.publish_bytes_max + 2 * len(body)
     assert sum(cluster["a"].node.counts("q")) == count
     cluster.join("a", "b")
     cluster.settle()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.remote import remote_limits
+from mirrormq.remote.remote_limits import DEFAULT_LIMITS
 from mirrormq.wire import methods
 from tests.remote.cluster import Cluster, RemoteTestClient
 
@@ -147,7 +147,7 @@ def test_gets_wait_for_a_link_that_has_enough_to_carry() -> None:
     cluster["a"].node.turn()
     cluster.carry("a", "b")
     cluster["b"].node.turn()
-    assert cluster.counts("q")[1] == remote_limits.STREAM_BYTES_MAX // len(body) + 1
+    assert cluster.counts("q")[1] == DEFAULT_LIMITS.stream_bytes_max // len(body) + 1
     assert [one.body for range_client in range_clients for one in range_client.read()] == [body] * 40
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 from mirrormq.broker import direct_replies as direct_reply_to
-from mirrormq.remote import remote_limits
+from mirrormq.remote.remote_limits import DEFAULT_LIMITS
 from mirrormq.wire import methods
 from tests.remote.cluster import Cluster, RemoteTestClient
 
@@ -89,7 +89,7 @@ def test_a_channel_whose_node_is_lost_is_not_there() -> None:
 
 def test_replies_that_a_link_cannot_carry_are_dropped() -> None:
     cluster, client, server, name = asked()
-    count = 2 * remote_limits.STREAM_BYTES_MAX // 1_000_000
+    count = 2 * DEFAULT_LIMITS.stream_bytes_max // 1_000_000
     for _ in range(count):
         server.publish(name, b"x" * 1_000_000)
         cluster["b"].node.turn()

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from mirrormq.remote import remote_limits
+from mirrormq.remote.remote_limits import DEFAULT_LIMITS
 from mirrormq.remote.remote_messages import Item, RemoteMessage, StreamFrame, StreamHello, Touch
 from mirrormq.remote.streams import Streams
 
@@ -176,18 +176,18 @@ def test_a_receiver_reports_after_many_parcels() -> None:
     a, b = End("a"), End("b")
     linked(a, b)
     stream = a.streams.to("b", 1)
-    for number in range(remote_limits.PARCELS_UNREPORTED_MAX + 1):
+    for number in range(DEFAULT_LIMITS.parcels_unreported_max + 1):
         stream.put(item(number))
         stream.flush()
     for message in a.out:
         b.receive("a", message)
-    assert b.out == [StreamFrame(0, remote_limits.PARCELS_UNREPORTED_MAX + 1, [])]
+    assert b.out == [StreamFrame(0, DEFAULT_LIMITS.parcels_unreported_max + 1, [])]
 
 
 def test_a_large_parcel_leaves_at_once() -> None:
     a, b = End("a"), End("b")
     linked(a, b)
-    a.streams.to("b", 1).put(item(1), remote_limits.PARCEL_BYTES + 1)
+    a.streams.to("b", 1).put(item(1), DEFAULT_LIMITS.parcel_bytes + 1)
     assert len(a.out) == 1
 
 

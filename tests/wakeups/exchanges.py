@@ -13,12 +13,13 @@ from types import ModuleType
 from typing import Any
 
 from mirrormq import limits
+from mirrormq.broker.broker_limits import BrokerLimits
 from mirrormq.metadata import commands, records
 from mirrormq.peers import peer_limits as link_limits
 from mirrormq.queues.publish_ids import PREFIX
 from mirrormq.ranges import backup_protocol, range_protocol
-from mirrormq.remote import remote_limits as remote_limits
-from mirrormq.replication import lag
+from mirrormq.remote.remote_limits import RemoteLimits
+from mirrormq.replication.replication_limits import ReplicationLimits
 from mirrormq.runtime import amqp_socket
 from mirrormq.wire import methods
 from mirrormq.wire.fields import table_of
@@ -340,18 +341,20 @@ SMALLER: dict[Exchange, tuple[tuple[ModuleType, str, int], ...]] = {
         (link_limits, "WRITE_BYTES_PER_TURN", 64 * 1024),
     ),
     expiry: ((limits, "EXPIRED_PER_LOOK", 32), (limits, "DEAD_LETTERS_UNDER_WAY_MAX", 100)),
-    late_mirrors: ((lag, "RING_BEHIND_OPERATIONS", 10), (lag, "RING_BEHIND_BYTES", 10_000)),
     large_publishes: ((amqp_socket, "READ_BYTES_PER_EFFORT", 16),),
     publishes_with_headers: ((limits, "TURN_EFFORT", 64),),
-    remote_consumer: ((remote_limits, "DELIVERED_BYTES_MAX", 64 * 1024),),
-    remote_consumer_of_a_full_stream: ((remote_limits, "STREAM_BYTES_MAX", 4 * 1024),),
-    remote_dead_letters: ((remote_limits, "PUBLISH_BYTES_MAX", 10_000),),
-    remote_gets: ((remote_limits, "STREAM_BYTES_MAX", 64 * 1024),),
-    remote_publishes: (
-        (remote_limits, "PUBLISH_BYTES_MAX", 64 * 1024),
-        (remote_limits, "STREAM_BYTES_MAX", 16 * 1024),
-        (remote_limits, "PARCEL_BYTES", 4 * 1024),
-    ),
-    remote_range_reads: ((remote_limits, "STREAM_BYTES_MAX", 64 * 1024),),
 }
 """Limits that an exchange makes smaller, so that it reaches them with few messages."""
+
+LIMITS: dict[Exchange, BrokerLimits] = {
+    late_mirrors: BrokerLimits(ReplicationLimits(ring_behind_operations=10, ring_behind_bytes=10_000)),
+    remote_consumer: BrokerLimits(remote=RemoteLimits(delivered_bytes_max=64 * 1024)),
+    remote_consumer_of_a_full_stream: BrokerLimits(remote=RemoteLimits(stream_bytes_max=4 * 1024)),
+    remote_dead_letters: BrokerLimits(remote=RemoteLimits(publish_bytes_max=10_000)),
+    remote_gets: BrokerLimits(remote=RemoteLimits(stream_bytes_max=64 * 1024)),
+    remote_publishes: BrokerLimits(
+        remote=RemoteLimits(publish_bytes_max=64 * 1024, stream_bytes_max=16 * 1024, parcel_bytes=4 * 1024)
+    ),
+    remote_range_reads: BrokerLimits(remote=RemoteLimits(stream_bytes_max=64 * 1024)),
+}
+"""The same for limits that a node receives at its construction."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mirrormq.broker.broker_limits import DEFAULT_LIMITS, BrokerLimits
 from mirrormq.config.settings import Address, Seed, Settings
 from mirrormq.runtime import application
 from mirrormq.runtime.node import Node
@@ -100,8 +101,9 @@ class Client:
 class World:
     """The nodes of one test, and its clock."""
 
-    def __init__(self, loop: IdleClockLoop, directory: Path) -> None:
+    def __init__(self, loop: IdleClockLoop, directory: Path, limits: BrokerLimits) -> None:
         self.loop = loop
+        self._limits = limits
         self.nodes: list[Node] = []
         self._running: list[asyncio.Task[int]] = []
         self._clients: list[Client] = []
@@ -120,7 +122,7 @@ class World:
                 join=founder, disk_free_limit_bytes=0,
             )  # fmt: skip
             founder = founder or (Seed(name, cluster),)
-            node = Node(settings, self.loop)
+            node = Node(settings, self.loop, self._limits)
             self.nodes.append(node)
             self._running.append(asyncio.create_task(node.run()))
             while node.application is None or not node.serving:
@@ -145,7 +147,11 @@ class World:
 
 
 def run(
-    scenario: Callable[[World], Awaitable[None]], nodes: int, directory: Path, patch: pytest.MonkeyPatch
+    scenario: Callable[[World], Awaitable[None]],
+    nodes: int,
+    directory: Path,
+    patch: pytest.MonkeyPatch,
+    limits: BrokerLimits = DEFAULT_LIMITS,
 ) -> None:
     """Run a scenario on fresh nodes."""
     loop = IdleClockLoop()
@@ -153,7 +159,7 @@ def run(
     patch.setattr(application, "time", clock)
 
     async def incarnation() -> None:
-        world = World(loop, directory)
+        world = World(loop, directory, limits)
         try:
             await world.start(nodes)
             await asyncio.wait_for(scenario(world), DEADLINE_S)

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import mirrormq
+from mirrormq.broker.broker_limits import DEFAULT_LIMITS
 from tests.wakeups import exchanges
 from tests.wakeups.nodes import run
 
@@ -28,13 +29,13 @@ CALLS = {
 """Functions that put something off until an event."""
 
 BUDGETS = {
-    "BYTES_PER_CREDIT", "COMMIT_POSTPONEMENTS", "CONGESTED_BYTES", "CONGESTED_MESSAGES", "CREDIT_MAX",
-    "DEAD_LETTERS_UNDER_WAY_MAX", "DELIVERED_BYTES_MAX", "DELIVERIES_PER_PUMP", "DELIVERY_BATCH",
+    "BYTES_PER_CREDIT", "COMMIT_POSTPONEMENTS", "CONGESTED_BYTES", "CONGESTED_MESSAGES", "credit_max",
+    "DEAD_LETTERS_UNDER_WAY_MAX", "delivered_bytes_max", "DELIVERIES_PER_PUMP", "DELIVERY_BATCH",
     "DELIVERY_BATCH_BYTES", "EXPIRED_PER_LOOK", "HEADER_BYTES_PER_EFFORT", "METADATA_WRITE_EFFORT",
-    "POSTPONED_BYTES_MAX", "PUBLISHER_CREDIT", "PUBLISHER_REST_S", "PUBLISH_BYTES_MAX",
-    "PUBLISH_BYTES_TOTAL_MAX", "PUBLISH_MESSAGES_MAX", "READ_BYTES_PER_EFFORT", "RELIEVED_BYTES",
-    "REPLY_BYTES_MAX", "RING_BEHIND_BYTES", "RING_BEHIND_OPERATIONS", "SOCKET_OUTPUT_BYTES_MAX",
-    "STREAM_BYTES_MAX", "TURN_EFFORT", "WRITE_BYTES_PER_TURN",
+    "POSTPONED_BYTES_MAX", "PUBLISHER_CREDIT", "PUBLISHER_REST_S", "publish_bytes_max",
+    "publish_bytes_total_max", "publish_messages_max", "READ_BYTES_PER_EFFORT", "RELIEVED_BYTES",
+    "REPLY_BYTES_MAX", "ring_behind_bytes", "ring_behind_operations", "SOCKET_OUTPUT_BYTES_MAX",
+    "stream_bytes_max", "TURN_EFFORT", "WRITE_BYTES_PER_TURN",
 }  # fmt: skip
 """Limits at which something stops in the middle and goes on later."""
 
@@ -67,20 +68,20 @@ PLACES: dict[tuple[str, str], tuple[exchanges.Exchange, ...]] = {
     ("queues/publish_intake.py", "awaits_flush"): (exchanges.persistent_publishes,),
     ("queues/queue.py", "awaits_flush"): (exchanges.persistent_publishes,),
     ("queues/queue.py", "when_room"): (exchanges.late_mirrors,),
-    ("remote/publishes.py", "PUBLISH_BYTES_MAX"): (exchanges.remote_publishes,),
-    ("remote/publishes.py", "PUBLISH_MESSAGES_MAX"): (exchanges.remote_publishes,),
+    ("remote/publishes.py", "publish_bytes_max"): (exchanges.remote_publishes,),
+    ("remote/publishes.py", "publish_messages_max"): (exchanges.remote_publishes,),
     ("remote/peer_session.py", "when_writable"): (exchanges.remote_gets, exchanges.remote_range_reads),
-    ("remote/remote_consumer.py", "DELIVERED_BYTES_MAX"): (exchanges.remote_consumer,),
+    ("remote/remote_consumer.py", "delivered_bytes_max"): (exchanges.remote_consumer,),
     ("remote/remote_consumer.py", "when_writable"): (exchanges.remote_consumer_of_a_full_stream,),
-    ("remote/remote_queue.py", "PUBLISH_BYTES_TOTAL_MAX"): (exchanges.remote_publishes,),
+    ("remote/remote_queue.py", "publish_bytes_total_max"): (exchanges.remote_publishes,),
     ("remote/remote_queue.py", "when_room"): (exchanges.remote_publishes,),
     ("remote/remote_queue.py", "when_writable"): (exchanges.remote_publishes,),
-    ("remote/stream.py", "STREAM_BYTES_MAX"): (exchanges.remote_publishes,),
-    ("remote/subscription.py", "CREDIT_MAX"): (exchanges.remote_consumer,),
-    ("remote/subscription.py", "DELIVERED_BYTES_MAX"): (exchanges.remote_consumer,),
+    ("remote/stream.py", "stream_bytes_max"): (exchanges.remote_publishes,),
+    ("remote/subscription.py", "credit_max"): (exchanges.remote_consumer,),
+    ("remote/subscription.py", "delivered_bytes_max"): (exchanges.remote_consumer,),
     ("remote/subscription.py", "DELIVERY_BATCH"): (exchanges.remote_consumer,),
-    ("replication/lag.py", "RING_BEHIND_BYTES"): (exchanges.late_mirrors,),
-    ("replication/lag.py", "RING_BEHIND_OPERATIONS"): (exchanges.late_mirrors,),
+    ("replication/lag.py", "ring_behind_bytes"): (exchanges.late_mirrors,),
+    ("replication/lag.py", "ring_behind_operations"): (exchanges.late_mirrors,),
     ("runtime/amqp_socket.py", "READ_BYTES_PER_EFFORT"): (exchanges.large_publishes,),
     ("runtime/amqp_socket.py", "SOCKET_OUTPUT_BYTES_MAX"): (exchanges.slow_reader,),
     ("runtime/amqp_socket.py", "pause_reading"): (exchanges.alarm, exchanges.congested_queue),
@@ -135,4 +136,5 @@ def test_it_waits_for_no_timer_but_its_own(
 ) -> None:
     for module, name, value in exchanges.SMALLER.get(exchange, ()):
         monkeypatch.setattr(module, name, value)
-    run(exchange, exchanges.NODES.get(exchange, 1), tmp_path, monkeypatch)
+    limits = exchanges.LIMITS.get(exchange, DEFAULT_LIMITS)
+    run(exchange, exchanges.NODES.get(exchange, 1), tmp_path, monkeypatch, limits)

@@ -16,6 +16,7 @@ from mirrormq.auth import sasl
 from mirrormq.auth.passwords import PasswordCheck
 from mirrormq.auth.permissions import Permissions
 from mirrormq.broker.alarms import MEMORY, Alarms
+from mirrormq.broker.broker_limits import DEFAULT_LIMITS, BrokerLimits
 from mirrormq.broker.client_limits import ClientLimits
 from mirrormq.broker.connection_base import ConnectionBase, HeldDelivery
 from mirrormq.broker.copy_reports import CopyReports
@@ -65,7 +66,7 @@ def _never(peer: str) -> bool:
 
 
 class Environment(NamedTuple):
-    """Impure functions that the runtime passes to the broker."""
+    """Impure functions, and limits, that the runtime passes to the broker."""
 
     unique_name: Callable[[], str]
     """Return an unguessable name, for server-named queues and consumer tags."""
@@ -77,6 +78,7 @@ class Environment(NamedTuple):
     """Send a message to another node if a link to it is up."""
     congested: Callable[[str], bool] = _never
     """Return whether the backlog to a node is so long that senders must wait."""
+    limits: BrokerLimits = DEFAULT_LIMITS
 
 
 class Broker:
@@ -101,6 +103,7 @@ class Broker:
         self.hot_budget = hot_budget
         self.unique_name, self.choose = outside.unique_name, outside.choose
         self.verify_password = outside.verify_password
+        self.limits = outside.limits
         self.permissions = Permissions(metadata.state)
         self.policies = PolicyMatcher(metadata.state)
         self.alarms, self.client_limits = Alarms(), ClientLimits(self)
@@ -115,7 +118,7 @@ class Broker:
         node = metadata.state.nodes.get(settings.name)
         self.incarnation = max(1, node.incarnation) if node is not None else 1
         """Incarnation of this node."""
-        self.remote = RemoteEndpoint(settings.name, self.incarnation, self, outside.send)
+        self.remote = RemoteEndpoint(settings.name, self.incarnation, self, outside.send, self.limits.remote)
         self.replica_manager = ReplicaManager(self, self.incarnation, outside.send, outside.congested)
         """Replicas of the mirrored queues on this node."""
         self.copy_reports = CopyReports(self, self.incarnation)

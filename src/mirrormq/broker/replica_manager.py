@@ -208,7 +208,7 @@ class ReplicaManager:
     # -- policies -------------------------------------------------------------------------------
 
     def _options(self, record: records.Queue) -> ReplicaOptions:
-        options = ReplicaOptions(durable=record.durable)
+        options = ReplicaOptions(durable=record.durable, limits=self._broker.limits.replication)
         options.attempts = self._attempts
         options.paused = self._paused
         options.congested = self._congested

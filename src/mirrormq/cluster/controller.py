@@ -89,7 +89,9 @@ class ClusterController:
         state = member.metadata.state
         self.member = member
         self.handling = handling
-        self.coordinator = Coordinator(member.name, state, PolicyMatcher(state), choose, promotion_timeout_ms)
+        self.coordinator = Coordinator(
+            member.name, state, PolicyMatcher(state), choose, promotion_timeout_ms, member.limits
+        )
         self.link_placement = LinkPlacement(state)
         self.serving = ApplicationLifecycle(member, handling, application, self.coordinator.replica_index)
         self.presences: dict[str, Presence] = {}

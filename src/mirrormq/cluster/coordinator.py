@@ -31,6 +31,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from mirrormq.cluster.cluster_limits import DEFAULT_LIMITS, ClusterLimits
 from mirrormq.cluster.stored_copies import former_copies, stored_copies
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.changes import Change, Put
@@ -53,11 +54,6 @@ from mirrormq.replication.replica_index import ReplicaIndex
 QUEUES_PER_TURN = 250
 """Dirty queues visited in one call: about ten milliseconds of the loop."""
 
-CHANGES_PER_COMMAND = 50
-"""Views, or deleted queues, in one command. A node applies at least one whole command between two turns, and
-a promotion costs it about 0.1 ms: clients of other queues wait five milliseconds."""
-
-
 PROMOTION_TIMEOUT_MS = 30_000
 """Default of `mirroring_promotion_timeout`: how long the members of a ring that have come back after a full
 stop wait for the others under `ha-promote-on-failure: always`. Machines that lost power together boot
@@ -69,10 +65,10 @@ WHOLE = PromotionRules(on_failure_always=False)
 T = TypeVar("T")
 
 
-def in_commands(changes: list[T]) -> Iterator[list[T]]:
+def in_commands(changes: list[T], count: int = DEFAULT_LIMITS.changes_per_command) -> Iterator[list[T]]:
     """Split changes into lists that are small enough for one command each."""
-    for at in range(0, len(changes), CHANGES_PER_COMMAND):
-        yield changes[at : at + CHANGES_PER_COMMAND]
+    for at in range(0, len(changes), count):
+        yield changes[at : at + count]
 
 
 class Present(NamedTuple):
@@ -138,8 +134,10 @@ class Coordinator:
         policies: PolicyMatcher,
         choose: Choose,
         promotion_timeout_ms: int = PROMOTION_TIMEOUT_MS,
+        limits: ClusterLimits = DEFAULT_LIMITS,
     ) -> None:
         self.me = me
+        self._changes_per_command = limits.changes_per_command
         self.replica_index = ReplicaIndex(state)
         self._state = state
         self._policies = policies
@@ -266,9 +264,9 @@ class Coordinator:
                 changes.append(decided)
             elif queue.former and queue.queue_id not in self._undecided:
                 released += _released(queue, now)
-        found += map(c.ChangeViews, in_commands(changes))
-        found += map(c.ReleaseCopies, in_commands(released))
-        found += map(c.DeleteQueues, in_commands(ended))
+        found += map(c.ChangeViews, in_commands(changes, self._changes_per_command))
+        found += map(c.ReleaseCopies, in_commands(released, self._changes_per_command))
+        found += map(c.DeleteQueues, in_commands(ended, self._changes_per_command))
         return found
 
     def _lost(self) -> list[Node]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mirrormq.cluster.apply_barrier import ApplyBarrier
+from mirrormq.cluster.cluster_limits import DEFAULT_LIMITS, ClusterLimits
 from mirrormq.cluster.cluster_messages import (
     ClusterMessage,
     ForgottenNotice,
@@ -46,7 +47,6 @@ from mirrormq.consensus import (
     NotLeader,
     QuorumRule,
     RaftRole,
-    RaftSettings,
     RaftStorage,
     Ready,
     Snapshot,
@@ -62,17 +62,9 @@ from mirrormq.protocol_version import PROTOCOL_VERSION
 TICK_MS = 25
 """Interval of `tick`: bounds the delay of a candidate, and is cheap."""
 
-SETTINGS = RaftSettings(election_ticks=120, heartbeat_ticks=8, stagger_ticks=3)
-"""Raft timing: a heartbeat each 200 ms; an election after 3 s of silence, the same time as the failure
-detector's. When a link goes down the election starts at once, with candidates staggered by 75 ms."""
-
 STARTUP_TICKS = 80
 """Ticks that a starting node waits for the other voters before it votes: 2 s, ten times what a link takes.
 One of them may remember more of its disk than is on it (`durable_states`)."""
-
-LOG_BYTES_MAX = 4 * 1024 * 1024
-"""Log size limit: a snapshot replaces the log when its entries outweigh both this and the last snapshot.
-About 40,000 declarations, which replay in well under a second."""
 
 
 def _nowhere(peer: str, message: ClusterMessage, urgent: bool) -> None:
@@ -102,11 +94,12 @@ class Member:
         wake: Callable[[], None] = _no_wake,
         *,
         address: str = "",
-        settings: RaftSettings = SETTINGS,
+        limits: ClusterLimits = DEFAULT_LIMITS,
     ) -> None:
         """Create a member. `choose(n)` returns a number below n; `wake` schedules `work`."""
         self.name = name
         self.address = address
+        self.limits = limits
         self.listeners: list[Callable[[MemberEvent], None]] = []
         self._storage = storage
         self._rule = rule
@@ -117,7 +110,7 @@ class Member:
         snapshot = stored.snapshot.state
         self._snapshot_bytes = len(snapshot)
         state = MetadataState.from_snapshot(snapshot) if snapshot else MetadataState()
-        self.consensus = Consensus(name, storage, Majority(), choose, settings)
+        self.consensus = Consensus(name, storage, Majority(), choose, limits.raft)
         self.metadata = MetadataStore(state, self)
         self._linked: set[str] = set()
         self._met: set[str] = set()  # peers that have compared this node's disk with what they remember
@@ -490,7 +483,7 @@ class Member:
         return ready.must_sync and (wanted or not only_commands)
 
     def _compact_if_due(self) -> None:
-        if self._log_bytes > max(LOG_BYTES_MAX, self._snapshot_bytes):
+        if self._log_bytes > max(self.limits.log_bytes_max, self._snapshot_bytes):
             blob = self.metadata.state.snapshot()
             self.consensus.compact(self.consensus.applied_index, blob)
             self._log_bytes, self._snapshot_bytes = 0, len(blob)

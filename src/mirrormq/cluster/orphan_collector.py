@@ -51,12 +51,15 @@ class StoredContents:
 
 
 class OrphanCollector:
-    def __init__(self, me: str, disk: Disk, directory: str, journal: Journal) -> None:
+    def __init__(
+        self, me: str, disk: Disk, directory: str, journal: Journal, batch_messages: int = BATCH_MESSAGES
+    ) -> None:
+        self._batch_messages = batch_messages
         self._me = me
         self._journal = journal
         self._logs = EntryLog(disk, f"{directory}/apart"), EntryLog(disk, f"{directory}/orphans")
         self.fork_indexes = ForkIndexes(self._logs[0])
-        self.orphans = OrphanStore(journal, self._logs[1])
+        self.orphans = OrphanStore(journal, self._logs[1], batch_messages)
         self.damaged_count = 0
         """Messages that could not be set aside, because their records are damaged."""
 
@@ -125,8 +128,8 @@ class OrphanCollector:
             if message.sequence >= first and message.sequence not in known
         }
         numbers = sorted([*stored, *memory])
-        for start in range(0, len(numbers), BATCH_MESSAGES):
-            batch = numbers[start : start + BATCH_MESSAGES]
+        for start in range(0, len(numbers), self._batch_messages):
+            batch = numbers[start : start + self._batch_messages]
             wanted = [number for number in batch if number in known]
             found = {message.sequence: message for message in store.load_intact(wanted)}
             self.damaged_count += len(wanted) - len(found)

@@ -72,7 +72,8 @@ _entries: msgspec.msgpack.Decoder[OrphanTitle | OrphansGone] = msgspec.msgpack.D
 class OrphanStore:
     """Orphans of one node."""
 
-    def __init__(self, journal: Journal, log: EntryLog) -> None:
+    def __init__(self, journal: Journal, log: EntryLog, batch_messages: int = BATCH_MESSAGES) -> None:
+        self._batch_messages = batch_messages
         self._journal = journal
         self._log = log
         self.titles: dict[int, OrphanTitle] = {}
@@ -114,7 +115,7 @@ class OrphanStore:
         number = max(self.titles, default=0) + 1
         store = self._store(number)
         kept = 0
-        for some in _in_pieces(messages):
+        for some in _in_pieces(messages, self._batch_messages):
             if not kept:
                 title = self.titles[number] = OrphanTitle(number, node, at_ms, queue, created_in_partition)
                 self._log.append(msgspec.msgpack.encode(title), sync=True)
@@ -171,13 +172,13 @@ def _copy(message: Message) -> Message:
     return copy
 
 
-def _in_pieces(messages: Iterable[Message]) -> Iterator[list[Message]]:
+def _in_pieces(messages: Iterable[Message], count: int) -> Iterator[list[Message]]:
     piece: list[Message] = []
     size = 0
     for message in messages:
         piece.append(message)
         size += message.body_size
-        if len(piece) >= BATCH_MESSAGES or size >= BATCH_BYTES:
+        if len(piece) >= count or size >= BATCH_BYTES:
             yield piece
             piece, size = [], 0
     if piece:

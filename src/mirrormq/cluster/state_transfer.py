@@ -24,9 +24,6 @@ from mirrormq.consensus import LogHistory, Snapshot
 from mirrormq.consensus.log_history import common_index
 from mirrormq.metadata.state import MetadataState
 
-PART_BYTES = 256 * 1024
-"""Size of a chunk: the limit of one consensus message."""
-
 PATIENCE_MS = 5000
 """Time that the winner may be silent before the attempt is abandoned."""
 
@@ -73,7 +70,7 @@ class StateExport:
             exported = self._member.consensus.export(self._member.metadata.state.snapshot())
             data = msgspec.msgpack.encode(exported)
             self._taken[peer] = number, data
-        part = data[offset : offset + PART_BYTES]
+        part = data[offset : offset + self._member.limits.state_chunk_bytes]
         if offset + len(part) >= len(data):
             del self._taken[peer]
         return StateChunk(number, offset, len(data), part)

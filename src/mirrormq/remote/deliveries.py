@@ -12,9 +12,9 @@ from mirrormq.queues.claims import NOTHING, Claim, Settlement
 from mirrormq.queues.consumer_turns import QueueConsumer
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue_interface import Subscriber
-from mirrormq.remote import remote_limits
 from mirrormq.remote.publish_codec import Envelopes, unpack_deliveries
 from mirrormq.remote.queue_ref import QueueRef
+from mirrormq.remote.remote_limits import SMALL_BYTES
 from mirrormq.remote.remote_messages import (
     ClaimDeliveries,
     Credit,
@@ -200,7 +200,7 @@ class Deliveries:
             ranges = len(self._claimed)
             stream.put(
                 ClaimDeliveries(place.queue_id, place.epoch, self._claimed),
-                remote_limits.SMALL_BYTES + 16 * ranges,
+                SMALL_BYTES + 16 * ranges,
             )
             self._claimed = None
         if self._acknowledged or self._requeued or self._rejected:
@@ -213,7 +213,7 @@ class Deliveries:
                 self._retained.sent(self._settlements, self._unsent())
             self._acknowledged, self._requeued, self._rejected = [], [], []
             ranges = len(item.acknowledged) + len(item.requeued) + len(item.rejected)
-            stream.put(item, remote_limits.SMALL_BYTES + 16 * ranges)
+            stream.put(item, SMALL_BYTES + 16 * ranges)
         for subscription in granted:
             granted_up_to, taken = subscription.granted, subscription.taken_bytes
             stream.put(Credit(place.queue_id, place.epoch, subscription.key, granted_up_to, taken))

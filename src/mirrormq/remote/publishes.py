@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mirrormq.remote import remote_limits
 from mirrormq.remote.pending_publishes import PendingBatch, PendingPublishes
 from mirrormq.remote.publish_codec import pack
 from mirrormq.remote.queue_ref import QueueRef
+from mirrormq.remote.remote_limits import RemoteLimits
 from mirrormq.remote.remote_messages import Publish, RemoteRun, Settled
 from mirrormq.remote.stream import Stream
 
@@ -13,9 +13,10 @@ from mirrormq.remote.stream import Stream
 class Publishes:
     """Publishes of this node to one queue, in one epoch."""
 
-    __slots__ = ("_place", "_producer", "congested", "unsent", "unsettled")
+    __slots__ = ("_limits", "_place", "_producer", "congested", "unsent", "unsettled")
 
-    def __init__(self, place: QueueRef, producer: str) -> None:
+    def __init__(self, place: QueueRef, producer: str, limits: RemoteLimits) -> None:
+        self._limits = limits
         self._place = place
         self._producer = producer
         self.unsettled = PendingPublishes()
@@ -28,8 +29,8 @@ class Publishes:
         """Whether the limit of unsettled publishes is reached."""
         unsettled = self.unsettled
         return (
-            unsettled.size_bytes > remote_limits.PUBLISH_BYTES_MAX
-            or unsettled.count > remote_limits.PUBLISH_MESSAGES_MAX
+            unsettled.size_bytes > self._limits.publish_bytes_max
+            or unsettled.count > self._limits.publish_messages_max
         )
 
     def add(self, batch: PendingBatch) -> None:
@@ -51,9 +52,7 @@ class Publishes:
         while end < len(unsent) and stream.writable:
             start, expected, size_bytes = end, unsent[end].first, 0
             while (
-                end < len(unsent)
-                and unsent[end].first == expected
-                and size_bytes < remote_limits.PARCEL_BYTES
+                end < len(unsent) and unsent[end].first == expected and size_bytes < self._limits.parcel_bytes
             ):
                 expected = unsent[end].last + 1
                 size_bytes += unsent[end].size_bytes

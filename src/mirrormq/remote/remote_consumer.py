@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from mirrormq.queues.consumer_turns import ConsumerDescription
 from mirrormq.queues.message import Message
-from mirrormq.remote import remote_limits
 from mirrormq.remote.publish_codec import pack_deliveries
+from mirrormq.remote.remote_limits import SMALL_BYTES
 from mirrormq.remote.remote_messages import Activated, Credit, Deliver, Subscribe
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class RemoteConsumer:
 
     def room(self) -> int:
         """Return the number of messages that may be delivered now."""
-        if self._sent_bytes - self._taken_bytes > remote_limits.DELIVERED_BYTES_MAX:
+        if self._sent_bytes - self._taken_bytes > self._client.stream.limits.delivered_bytes_max:
             return 0
         if not self._client.stream.writable:
             self._client.stream.when_writable(self._client.relieved)
@@ -56,7 +56,7 @@ class RemoteConsumer:
         size_bytes = sum([len(content) for run in item.runs for content in run.contents])
         self._sent_bytes += size_bytes
         client.hold(messages)
-        client.stream.put_late(item, size_bytes + remote_limits.SMALL_BYTES)
+        client.stream.put_late(item, size_bytes + SMALL_BYTES)
 
     def cancelled(self) -> None:
         """Do nothing: its node learns of the queue's deletion from the metadata."""

@@ -27,6 +27,7 @@ from mirrormq.queues.queue_interface import Pumped
 from mirrormq.queues.queue_settings import QueueSettings
 from mirrormq.remote import remote_messages as m
 from mirrormq.remote.queue_ref import QueueRef
+from mirrormq.remote.remote_limits import DEFAULT_LIMITS, RemoteLimits
 from mirrormq.remote.remote_queue import RemoteQueue
 from mirrormq.remote.replies import Replies, ReplyChannels
 from mirrormq.remote.served_queues import ServedQueues
@@ -59,9 +60,15 @@ class RemoteEndpoint:
     """Queues of other nodes for this node's clients, and this node's queues for other nodes."""
 
     def __init__(
-        self, node: str, incarnation: int, host: RemoteHost, send: Callable[[str, m.RemoteMessage], None]
+        self,
+        node: str,
+        incarnation: int,
+        host: RemoteHost,
+        send: Callable[[str, m.RemoteMessage], None],
+        limits: RemoteLimits = DEFAULT_LIMITS,
     ) -> None:
         self._node = node
+        self.limits = limits
         self.producer = f"{node}#{incarnation}"
         """Producer name for this node's publishes: node and incarnation."""
         self.unsettled_bytes = 0
@@ -69,7 +76,7 @@ class RemoteEndpoint:
         self.wake = host.wake
         self._host = host
         self._serving = ServedQueues(host.queue_is_gone)
-        self._streams = Streams(incarnation, send, self._lost, self._nodes_lost)
+        self._streams = Streams(incarnation, send, self._lost, self._nodes_lost, limits)
         self.replies = Replies(self._streams, host)
         self._queues: dict[int, RemoteQueue] = {}
         self._numbers: dict[int, int] = {}

@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
-PUBLISH_BYTES_MAX = 16 * 1024 * 1024
-PUBLISH_MESSAGES_MAX = 32 * 1024
-"""Unsettled publishes to one queue that the publisher's node keeps.
+from dataclasses import dataclass
 
-A ring confirms within milliseconds, so this is far more than is ever in flight. The limit is reached while a
-queue has no master, and publishers then wait. 32 Ki small messages are 13 MB.
-"""
 
-PUBLISH_BYTES_TOTAL_MAX = 256 * 1024 * 1024
-"""Unsettled publishes to all queues together: what a node may hold for masters that do not reply."""
+@dataclass(frozen=True, slots=True)
+class RemoteLimits:
+    """Limits that the remote endpoint of a node receives at its construction."""
 
-CREDIT_MAX = 2048
-"""Messages in flight to a consumer without a prefetch limit. At the pace of one consumer (100,000 a second)
-that is 20 ms, more than a turn and a round trip."""
+    publish_bytes_max: int = 16 * 1024 * 1024
+    publish_messages_max: int = 32 * 1024
+    """Unsettled publishes to one queue that the publisher's node keeps.
 
-DELIVERED_BYTES_MAX = 4 * 1024 * 1024
-"""Contents in flight to one consumer that its node has not passed on to the client. Twice what a queue
-delivers in one turn, so that the next batch leaves while the last one travels."""
+    A ring confirms within milliseconds, so this is far more than is ever in flight. The limit is reached
+    while a queue has no master, and publishers then wait. 32 Ki small messages are 13 MB.
+    """
 
-STREAM_BYTES_MAX = 16 * 1024 * 1024
-"""Unacknowledged bytes from one node to another: the size at which a link reports itself as congested."""
+    publish_bytes_total_max: int = 256 * 1024 * 1024
+    """Unsettled publishes to all queues together: what a node may hold for masters that do not reply."""
 
-PARCEL_BYTES = 512 * 1024
-"""Size at which a stream frame leaves at once, so that the receiver can start to process it."""
+    credit_max: int = 2048
+    """Messages in flight to a consumer without a prefetch limit. At the pace of one consumer (100,000 a
+    second) that is 20 ms, more than a turn and a round trip."""
 
-PARCELS_UNREPORTED_MAX = 64
-"""Frames received before a separate acknowledgement is sent. As a rule the end of a turn comes first."""
+    delivered_bytes_max: int = 4 * 1024 * 1024
+    """Contents in flight to one consumer that its node has not passed on to the client. Twice what a queue
+    delivers in one turn, so that the next batch leaves while the last one travels."""
+
+    stream_bytes_max: int = 16 * 1024 * 1024
+    """Unacknowledged bytes from one node to another: the size at which a link reports itself as congested."""
+
+    parcel_bytes: int = 512 * 1024
+    """Size at which a stream frame leaves at once, so that the receiver can start to process it."""
+
+    parcels_unreported_max: int = 64
+    """Frames received before a separate acknowledgement is sent. As a rule the end of a turn comes first."""
+
+
+DEFAULT_LIMITS = RemoteLimits()
 
 SMALL_BYTES = 64
 """Approximate size of an item without contents."""

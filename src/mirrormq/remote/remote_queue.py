@@ -18,7 +18,6 @@ from mirrormq.queues.publish_ids import PublishOrigin
 from mirrormq.queues.queue_interface import Publisher, QueueInterface, Refused, Subscriber
 from mirrormq.queues.queue_settings import QueueSettings
 from mirrormq.ranges.range_request import Answered, RangeRequest
-from mirrormq.remote import remote_limits
 from mirrormq.remote.deliveries import Deliveries
 from mirrormq.remote.handover import Handover
 from mirrormq.remote.pending_publishes import PendingBatch
@@ -89,7 +88,7 @@ class RemoteQueue:
         self._successor: QueueInterface | None = None
         self._touched = False
         self._before = 0
-        self._publishes = Publishes(place, remote.producer)
+        self._publishes = Publishes(place, remote.producer, remote.limits)
         self._deliveries = Deliveries(place, retaining=settings.redeliver_lost)
         self._handed_over: set[int] | None = None
         """Sequences that clients of this node hold and that were claimed from the next master."""
@@ -100,7 +99,9 @@ class RemoteQueue:
     @property
     def full(self) -> bool:
         """Unsettled publishes exceed a limit, so publishers must wait."""
-        return self._publishes.full or self._remote.unsettled_bytes > remote_limits.PUBLISH_BYTES_TOTAL_MAX
+        return (
+            self._publishes.full or self._remote.unsettled_bytes > self._remote.limits.publish_bytes_total_max
+        )
 
     @property
     def congested(self) -> bool:
@@ -150,7 +151,7 @@ class RemoteQueue:
             consumer.waiting = False
             queue.subscribe(consumer, answered, refused)
 
-        subscription = Subscription(self._remote.next_key(), consumer)
+        subscription = Subscription(self._remote.next_key(), consumer, self._remote.limits)
         item = Subscribe(
             self.place.queue_id, self.place.epoch, subscription.key, consumer.exclusive, consumer.priority,
             subscription.granted, consumer.describe(),

@@ -18,15 +18,22 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from mirrormq.remote import remote_limits
+from mirrormq.remote.remote_limits import DEFAULT_LIMITS, SMALL_BYTES, RemoteLimits
 from mirrormq.remote.remote_messages import Item, StreamFrame
 
 
 class Stream:
     """Stream between this node and one incarnation of another, in both directions."""
 
-    def __init__(self, peer: str, incarnation: int, send: Callable[[StreamFrame], None]) -> None:
+    def __init__(
+        self,
+        peer: str,
+        incarnation: int,
+        send: Callable[[StreamFrame], None],
+        limits: RemoteLimits = DEFAULT_LIMITS,
+    ) -> None:
         self.peer = peer
+        self.limits = limits
         self.incarnation = incarnation
         self.open = False
         """Whether a link is up and both sides know the last frame that arrived."""
@@ -48,7 +55,7 @@ class Stream:
     @property
     def writable(self) -> bool:
         """Whether contents may be sent."""
-        return self.open and self._kept_bytes + self._waiting_bytes < remote_limits.STREAM_BYTES_MAX
+        return self.open and self._kept_bytes + self._waiting_bytes < self.limits.stream_bytes_max
 
     def when_writable(self, resume: Callable[[], None]) -> None:
         """Call `resume` once when contents may be sent again, however often it is registered."""
@@ -61,16 +68,16 @@ class Stream:
 
     # -- sending --------------------------------------------------------------------------------
 
-    def put(self, item: Item, size_bytes: int = remote_limits.SMALL_BYTES) -> None:
+    def put(self, item: Item, size_bytes: int = SMALL_BYTES) -> None:
         """Send an item with the next frame."""
         if self.over:
             return
         self._items.append(item)
         self._waiting_bytes += size_bytes
-        if self._waiting_bytes > remote_limits.PARCEL_BYTES and not self._late_items:
+        if self._waiting_bytes > self.limits.parcel_bytes and not self._late_items:
             self.flush()
 
-    def put_late(self, item: Item, size_bytes: int = remote_limits.SMALL_BYTES) -> None:
+    def put_late(self, item: Item, size_bytes: int = SMALL_BYTES) -> None:
         """Send an item with the frame at the turn's end, once the disk has what the item promises or
         reports."""
         if not self.over:
@@ -119,7 +126,7 @@ class Stream:
             return None
         self.received += 1
         self._unreported += 1
-        if self._unreported > remote_limits.PARCELS_UNREPORTED_MAX:
+        if self._unreported > self.limits.parcels_unreported_max:
             self.notify()
         return parcel.items
 

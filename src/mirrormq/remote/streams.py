@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mirrormq.remote.remote_limits import DEFAULT_LIMITS, RemoteLimits
 from mirrormq.remote.remote_messages import Item, RemoteMessage, StreamFrame, StreamHello
 from mirrormq.remote.stream import Stream
 
@@ -18,7 +19,9 @@ class Streams:
         send: Callable[[str, RemoteMessage], None],
         ended: Callable[[Stream], None],
         lives_over: Callable[[], None] = lambda: None,
+        limits: RemoteLimits = DEFAULT_LIMITS,
     ) -> None:
+        self._limits = limits
         self._incarnation = incarnation
         self._send = send
         self._ended = ended
@@ -34,7 +37,7 @@ class Streams:
         """Return the stream to a node's incarnation, with or without a link."""
         stream = self._by_incarnation.get((peer, incarnation))
         if stream is None:
-            stream = Stream(peer, incarnation, lambda parcel: self._send(peer, parcel))
+            stream = Stream(peer, incarnation, lambda parcel: self._send(peer, parcel), self._limits)
             if incarnation <= self._lost.get(peer, 0):
                 stream.end()
             else:

@@ -16,17 +16,19 @@ from collections import deque
 from mirrormq import limits as broker_limits
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue_interface import Subscriber
-from mirrormq.remote import remote_limits
+from mirrormq.remote.remote_limits import RemoteLimits
 
 
 class Subscription:
     """Remote consumer, as its own node sees it."""
 
     __slots__ = (
-        "_came", "_reported_bytes", "active", "consumer", "gone", "granted", "inbox", "key", "taken_bytes",
+        "_came", "_limits", "_reported_bytes", "active", "consumer", "gone", "granted", "inbox", "key",
+        "taken_bytes",
     )  # fmt: skip
 
-    def __init__(self, key: int, consumer: Subscriber) -> None:
+    def __init__(self, key: int, consumer: Subscriber, limits: RemoteLimits) -> None:
+        self._limits = limits
         self.key = key
         self.consumer = consumer
         self.active = True
@@ -41,7 +43,7 @@ class Subscription:
 
     def _wanted(self) -> int:
         room = self.consumer.room()
-        return remote_limits.CREDIT_MAX if room >= broker_limits.DELIVERY_BATCH else max(0, room)
+        return self._limits.credit_max if room >= broker_limits.DELIVERY_BATCH else max(0, room)
 
     def came(self, messages: list[Message]) -> list[Message]:
         """Accept deliveries from the master. Return those that were passed on to the client."""
@@ -72,7 +74,7 @@ class Subscription:
         more = self._came + window > self.granted and self.granted - self._came <= window // 2
         if more:
             self.granted = self._came + window
-        elif self.taken_bytes - self._reported_bytes < remote_limits.DELIVERED_BYTES_MAX // 4:
+        elif self.taken_bytes - self._reported_bytes < self._limits.delivered_bytes_max // 4:
             return False
         self._reported_bytes = self.taken_bytes
         return True

@@ -7,9 +7,6 @@ history tells them apart: up to the first difference, equal numbers are equal op
 
 from __future__ import annotations
 
-HISTORY_MAX = 64
-"""Epochs in a history. A member that knows none of them begins again."""
-
 History = list[tuple[int, int]]
 """Pairs (epoch, last operation before it), oldest first."""
 

@@ -2,9 +2,9 @@
 
 Confirms wait for every synchronised mirror, so one slow mirror slows down all publishers. For a while that
 is right: they must not outrun it. But a mirror with a failing disk or an overloaded machine must not block
-the queue for ever. Past the limits below its master proposes a view in which the mirror is a member that is
-not synchronised. Confirms then no longer wait for it. The mirror catches up by itself, and is synchronised
-again when it keeps pace.
+the queue for ever. Past its limits (`ReplicationLimits`) its master proposes a view in which the mirror
+is a member that is not synchronised. Confirms then no longer wait for it. The mirror catches up by itself,
+and is synchronised again when it keeps pace.
 
 The master keeps operations in its log for an unsynchronised mirror until the mirror has them. If the mirror
 stays too far behind for that, it is *excluded*: dropped from log retention. When it is connected again it
@@ -20,28 +20,6 @@ from collections import deque
 from typing import NamedTuple
 
 from mirrormq.replication.ring import Ring, order
-
-RING_BEHIND_OPERATIONS = 16_384
-RING_BEHIND_BYTES = 16 * 1024 * 1024
-"""Limits of operations that a member which confirms wait for has not received; publishers wait beyond them.
-They are many times what is in flight in a ring that keeps pace, and small enough to be sent again after a
-lost link."""
-
-MIRROR_LATE_MS = 5_000
-"""Time that an operation may take to reach a mirror's disk. The failure detector finds a failed or frozen
-node within 3.75 s; this limit is for nodes that are slow."""
-MIRROR_LATE_OPERATIONS = 262_144
-MIRROR_LATE_BYTES = 256 * 1024 * 1024
-"""Limits of operations behind a synchronised mirror's mark, which its master keeps in the log. Publishers are
-blocked long before (a single message may have 128 MiB); this is the bound if they cannot be."""
-
-MIRROR_EXCUSED_OPERATIONS = 65_536
-MIRROR_EXCUSED_BYTES = 32 * 1024 * 1024
-"""Limits of operations kept for an unsynchronised mirror. Beginning again costs it little: it reports what it
-has."""
-
-MIRROR_RECOVERED_MS = 1_000
-"""Lag below which a mirror that catches up may be synchronised again."""
 
 SAMPLE_MS = 100
 """Resolution of the recorded times of operations."""
@@ -62,6 +40,7 @@ class LagTracker:
 
     def __init__(self, ring: Ring) -> None:
         self._ring = ring
+        self._limits = ring.limits
         self._times: deque[tuple[int, int]] = deque()
         """Pairs (operation, time at which it was the last one)."""
 
@@ -80,8 +59,8 @@ class LagTracker:
         """Return whether publishers must wait."""
         ring = self._ring
         behind = ring.received - ring.completed.received
-        return behind > RING_BEHIND_OPERATIONS or (
-            behind > 0 and ring.log.bytes_after(ring.completed.received) > RING_BEHIND_BYTES
+        return behind > self._limits.ring_behind_operations or (
+            behind > 0 and ring.log.bytes_after(ring.completed.received) > self._limits.ring_behind_bytes
         )
 
     def lag(self, name: str, now_ms: int) -> MirrorLag:
@@ -102,9 +81,9 @@ class LagTracker:
         for name in order(view)[1:]:
             lag = self.lag(name, now_ms)
             too_late = view.awaits_confirms_of(name) and (
-                lag.milliseconds > MIRROR_LATE_MS
-                or lag.operations > MIRROR_LATE_OPERATIONS
-                or lag.size_bytes > MIRROR_LATE_BYTES
+                lag.milliseconds > self._limits.mirror_late_ms
+                or lag.operations > self._limits.mirror_late_operations
+                or lag.size_bytes > self._limits.mirror_late_bytes
             )
             if too_late:
                 late.add(name)
@@ -122,10 +101,12 @@ class LagTracker:
             if not view.awaits_confirms_of(name) and self._exceeds_retention(self.lag(name, now_ms))
         )
 
-    @staticmethod
-    def _exceeds_retention(lag: MirrorLag) -> bool:
-        return lag.operations > MIRROR_EXCUSED_OPERATIONS or lag.size_bytes > MIRROR_EXCUSED_BYTES
+    def _exceeds_retention(self, lag: MirrorLag) -> bool:
+        limits = self._limits
+        return (
+            lag.operations > limits.mirror_excused_operations or lag.size_bytes > limits.mirror_excused_bytes
+        )
 
     def keeps_pace(self, name: str, now_ms: int) -> bool:
         """Return whether this member may be synchronised again."""
-        return self.lag(name, now_ms).milliseconds < MIRROR_RECOVERED_MS
+        return self.lag(name, now_ms).milliseconds < self._limits.mirror_recovered_ms

@@ -108,6 +108,7 @@ class MirrorSynchroniser:
         session = Synchronisation(
             join.attempt, backing.held(), unpack(join.have), self._coming(join.received), self._options.pace,
             sending=self._options.automatic or self.asked_for,
+            in_flight_max=self._ring.limits.batches_in_flight,
         )  # fmt: skip
         self.sessions[sender] = session
         self._lacking.pop(sender, None)

@@ -23,6 +23,7 @@ from mirrormq.replication.common_history import NOT_AT_ALL
 from mirrormq.replication.mirror_copy import MirrorCopy
 from mirrormq.replication.mirror_sync import MirrorSynchroniser
 from mirrormq.replication.replicating_backing import ReplicatingBackingQueue
+from mirrormq.replication.replication_limits import DEFAULT_LIMITS, ReplicationLimits
 from mirrormq.replication.ring import Completed, Ring
 from mirrormq.replication.ring_messages import (
     OperationBatch,
@@ -41,8 +42,16 @@ from mirrormq.sequences.sequence_set import SequenceSet, unpack
 class ReplicaOptions:
     """Replica options from the queue's declaration and policies; may change at any time."""
 
-    def __init__(self, *, durable: bool, automatic: bool = True, pace: SyncPace | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        durable: bool,
+        automatic: bool = True,
+        pace: SyncPace | None = None,
+        limits: ReplicationLimits = DEFAULT_LIMITS,
+    ) -> None:
         self.durable = durable
+        self.limits = limits
         self.automatic = automatic
         """`ha-sync-mode`."""
         self.pace = pace or SyncPace()
@@ -108,7 +117,7 @@ class Replica:
         self._early_joins: dict[str, SyncRequest] = {}
         self._applied = received
         """Last operation that the copy has applied."""
-        self.ring = Ring(queue_id, me, view, received)
+        self.ring = Ring(queue_id, me, view, received, limits=options.limits)
         self.ring.congested = options.congested
         self.copy: MirrorCopy | None = None
         self.backing: ReplicatingBackingQueue | None = None
@@ -346,7 +355,9 @@ class Replica:
         ring = self.ring
         since = ring.log.after(max(ring.agreed_up_to, ring.stable))
         self.copy.begin_again(since, doubtful=ring.agreed_up_to == NOT_AT_ALL)
-        self.ring = Ring(self.queue_id, self.me, self.view, attempt=next(self.options.attempts))
+        self.ring = Ring(
+            self.queue_id, self.me, self.view, attempt=next(self.options.attempts), limits=self.options.limits
+        )
         self.ring.congested = self.options.congested
         self._applied = 0
         self._asked = 0

@@ -78,18 +78,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mirrormq.metadata.ring_view import View
-from mirrormq.replication.common_history import HISTORY_MAX, NOT_AT_ALL, History, agreed
+from mirrormq.replication.common_history import NOT_AT_ALL, History, agreed
 from mirrormq.replication.operation_log import OperationLog
+from mirrormq.replication.replication_limits import DEFAULT_LIMITS, ReplicationLimits
 from mirrormq.replication.ring_messages import OperationBatch, ProgressReport
-
-EARLY_BYTES_MAX = 16 * 1024 * 1024
-"""Limit of kept operation batches whose view this node does not know yet. A view arrives within milliseconds.
-A member that drops batches here requests everything from its neighbour once it knows the view."""
-
-OPERATION_BATCH_BYTES_MAX = 4 * 1024 * 1024
-"""Size limit of an operation batch, unless a single operation is larger. After a long partition a whole log
-is sent, and the link must carry other traffic as well."""
-
 
 NO_STANDING = -1
 """Sync generation of a member that has not been synchronised in this epoch."""
@@ -126,8 +118,17 @@ def order(view: View) -> tuple[str, ...]:
 class Ring:
     """Membership of one node in one queue's ring."""
 
-    def __init__(self, queue_id: int, me: str, view: View, received: int = 0, attempt: int = 0) -> None:
+    def __init__(
+        self,
+        queue_id: int,
+        me: str,
+        view: View,
+        received: int = 0,
+        attempt: int = 0,
+        limits: ReplicationLimits = DEFAULT_LIMITS,
+    ) -> None:
         self.queue_id = queue_id
+        self.limits = limits
         self.me = me
         self.log = OperationLog(received)
         self.durable = received - 1
@@ -162,7 +163,7 @@ class Ring:
         self._early: list[tuple[str, OperationBatch]] = []
         self._early_bytes = 0
         self._missed = (0, 0)
-        """Last view of which early batches were dropped, because they exceeded `EARLY_BYTES_MAX`."""
+        """Last view of which early batches were dropped, because they exceeded `early_bytes_max`."""
         self._early_reports: dict[str, ProgressReport] = {}
         self._inbox: list[bytes] = []
         self.agreed_up_to = NOT_AT_ALL
@@ -259,7 +260,7 @@ class Ring:
     def _keep_early(self, sender: str, operation_batch: OperationBatch) -> None:
         self._early_bytes += sum(map(len, operation_batch.operations))
         self._early.append((sender, operation_batch))
-        if self._early_bytes > EARLY_BYTES_MAX:
+        if self._early_bytes > self.limits.early_bytes_max:
             self._missed = max(self._missed, *((early.epoch, early.version) for _, early in self._early))
             self._early.clear()
 
@@ -331,7 +332,7 @@ class Ring:
             # A master that began again holds more than its operations account for: with a history of its
             # own, every other member begins again, too.
             synchronised = not self.fresh and view.sync_generation(self.me) == self.attempt
-            before = self.history[1 - HISTORY_MAX :] if synchronised else []
+            before = self.history[1 - self.limits.history_max :] if synchronised else []
             self.history = [*before, (view.epoch, self.received)]
             completed = self.stable if synchronised else NOT_AT_ALL
             self.completed = Completed(completed, completed)
@@ -443,7 +444,7 @@ class Ring:
                 return []
         self._sent_right = header
         operation_batches = []
-        for part in _parts(operations):
+        for part in _parts(operations, self.limits.operation_batch_bytes_max):
             operation_batches.append(self._operation_batch(part))
             self._passed += len(part)
         return operation_batches
@@ -456,16 +457,16 @@ class Ring:
         )
 
 
-def _parts(operations: list[bytes]) -> list[list[bytes]]:
-    """Split operations into parts that fit into a batch; at least one part."""
-    if len(operations) < 2 or sum(map(len, operations)) <= OPERATION_BATCH_BYTES_MAX:
+def _parts(operations: list[bytes], bytes_max: int) -> list[list[bytes]]:
+    """Split operations into parts that fit into a batch of `bytes_max`; at least one part."""
+    if len(operations) < 2 or sum(map(len, operations)) <= bytes_max:
         return [operations]
     parts: list[list[bytes]] = [[]]
-    room = OPERATION_BATCH_BYTES_MAX
+    room = bytes_max
     for operation in operations:
         if parts[-1] and len(operation) > room:
             parts.append([])
-            room = OPERATION_BATCH_BYTES_MAX
+            room = bytes_max
         parts[-1].append(operation)
         room -= len(operation)
     return parts

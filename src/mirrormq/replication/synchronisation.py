@@ -38,11 +38,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from mirrormq.queues.message import Message
+from mirrormq.replication.replication_limits import DEFAULT_LIMITS
 from mirrormq.sequences.sequence_set import SequenceSet
 from mirrormq.sequences.spans import Span, spans_of_unordered
-
-BATCHES_IN_FLIGHT = 2
-"""Batches in flight: one is transferred while the mirror works on the other."""
 
 EPOCH_BITS = 44
 """Bits for the sequences of one epoch: 17 million million sequences, a year at half a million messages a
@@ -90,9 +88,11 @@ class Synchronisation:
         pace: SyncPace,
         *,
         sending: bool,
+        in_flight_max: int = DEFAULT_LIMITS.batches_in_flight,
     ) -> None:
         self.attempt = attempt
         self.pace = pace
+        self._in_flight_max = in_flight_max
         self.sending = sending
         """Flag: messages are sent; otherwise the mirror waits until the queue has drained far enough."""
         self.surplus = have.copy()
@@ -153,7 +153,7 @@ class Synchronisation:
 
     def next_batch(self, contents: Contents, now_ms: int) -> list[Message] | None:
         """Return the next messages to send; None if nothing is to be sent now."""
-        if not self.sending or not self.missing or len(self._in_flight) >= BATCHES_IN_FLIGHT:
+        if not self.sending or not self.missing or len(self._in_flight) >= self._in_flight_max:
             return None
         if now_ms < self.not_before_ms:
             return None

@@ -20,6 +20,7 @@ import uvloop
 
 from mirrormq import limits
 from mirrormq.bridges.static_shovels import shovel_definitions
+from mirrormq.broker.broker_limits import DEFAULT_LIMITS, BrokerLimits
 from mirrormq.cluster.discovered_peers import DiscoveryFailed
 from mirrormq.cluster.lifecycle import STOPPED_BY_OPERATOR, LifecyclePhase
 from mirrormq.config.settings import Settings
@@ -58,8 +59,11 @@ class Node:
     """Running node process. Implements `control.node_interface.NodeShell` and
     `cluster_node.ClusterNodeHost`."""
 
-    def __init__(self, settings: Settings, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, settings: Settings, loop: asyncio.AbstractEventLoop, limits: BrokerLimits = DEFAULT_LIMITS
+    ) -> None:
         self.settings = settings
+        self.limits = limits
         self.loop = loop
         self.logs = log_output.Logs(settings.log)
         self.log = self.logs.logger()

@@ -76,6 +76,7 @@ class SimulatedApplication:
             node.choice.randrange,
             lambda check: check.decided(True),
             lambda peer, message: node.send(peer, message, False),
+            limits=node.world.limits.broker,
         )
         settings = Settings(name=node.name, mirroring_sync_batch_size=node.world.limits.sync_batch_messages)
         clock = Clock(EPOCH_MS + node.world.timeline.now_ms)
@@ -101,7 +102,9 @@ class SimulatedApplication:
         node = self._node
         journal = Journal(node.disk, "journal", make_envelope, limits=node.world.limits.journal)
         journal.open()
-        self.orphan_collector = OrphanCollector(node.name, node.disk, "orphanage", journal)
+        self.orphan_collector = OrphanCollector(
+            node.name, node.disk, "orphanage", journal, node.world.limits.orphan_batch_messages
+        )
         self.orphan_collector.open()
         self._journal = journal
         return journal

@@ -11,7 +11,6 @@ import random
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from mirrormq.cluster import member
 from mirrormq.cluster.controller import ApplicationHost, ClusterController
 from mirrormq.cluster.member import TICK_MS, Member
 from mirrormq.cluster.partitions import PartitionHandling
@@ -111,7 +110,7 @@ class SimulatedNode:
         rule, choose = world.handling.quorum(), self.choice.randrange
         self.member = Member(
             self.name, self.log, rule, choose, self.send, self.mark_dirty,
-            address=f"{self.name}:1", settings=member.SETTINGS,
+            address=f"{self.name}:1", limits=world.limits.cluster,
         )  # fmt: skip
         self.member.version = self.version
         self.application = world.make_application(self)

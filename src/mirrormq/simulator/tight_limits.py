@@ -20,9 +20,13 @@ from typing import Any
 import msgspec
 
 from mirrormq import limits
-from mirrormq.cluster import coordinator, member, orphan_collector, orphan_store, state_transfer
-from mirrormq.remote import remote_limits as remote_limits
-from mirrormq.replication import lag, ring, synchronisation
+from mirrormq.broker.broker_limits import DEFAULT_LIMITS as DEFAULT_BROKER_LIMITS
+from mirrormq.broker.broker_limits import BrokerLimits
+from mirrormq.cluster.cluster_limits import DEFAULT_LIMITS as DEFAULT_CLUSTER_LIMITS
+from mirrormq.cluster.cluster_limits import ClusterLimits
+from mirrormq.cluster.orphan_store import BATCH_MESSAGES
+from mirrormq.remote.remote_limits import RemoteLimits
+from mirrormq.replication.replication_limits import ReplicationLimits
 from mirrormq.storage.journal_limits import JournalLimits
 
 SHARE = 0.5
@@ -38,7 +42,10 @@ class RunLimits:
     """Limits of all nodes of one run."""
 
     journal: JournalLimits = SMALL_SEGMENTS
+    broker: BrokerLimits = DEFAULT_BROKER_LIMITS
+    cluster: ClusterLimits = DEFAULT_CLUSTER_LIMITS
 
+    orphan_batch_messages: int = BATCH_MESSAGES
     housekeeping_ms: int = 0
     """Interval of the journal's compaction; 0 disables it, because a run is short."""
 
@@ -51,15 +58,58 @@ TIGHTEST = RunLimits(
     JournalLimits(
         segment_bytes=4096, buffer_bytes=256, ack_ranges_per_record=1, sparse_ratio=0.95, sequence_reserve=4
     ),
+    BrokerLimits(
+        ReplicationLimits(
+            early_bytes_max=300,
+            operation_batch_bytes_max=200,
+            history_max=2,
+            batches_in_flight=1,
+            ring_behind_operations=4,
+            mirror_late_ms=600,
+            mirror_late_operations=30,
+            mirror_excused_operations=10,
+            mirror_recovered_ms=200,
+        ),
+        RemoteLimits(
+            publish_messages_max=2,
+            credit_max=2,
+            delivered_bytes_max=60,
+            stream_bytes_max=500,
+            parcel_bytes=100,
+            parcels_unreported_max=2,
+        ),
+    ),
+    ClusterLimits(
+        msgspec.structs.replace(
+            DEFAULT_CLUSTER_LIMITS.raft,
+            append_bytes_max=300,
+            inflight_max=2,
+            chunk_bytes_max=200,
+            trailing_bytes=400,
+            committed_bytes_max=1,
+        ),
+        log_bytes_max=0,
+        changes_per_command=1,
+        state_chunk_bytes=300,
+    ),
+    orphan_batch_messages=2,
     housekeeping_ms=40,
     sync_batch_messages=2,
 )
+
+
+DRAWN_AS = {"raft": "SETTINGS", "state_chunk_bytes": "PART_BYTES", "orphan_batch_messages": "BATCH_MESSAGES"}
+"""Names in the draw that are not those of the fields: recorded seeds keep their limits."""
 
 
 def limits_of(number: int) -> RunLimits:
     """Return the limits of a run: the tight ones that this number selects; 0 selects none."""
     selected: RunLimits = _selected(USUAL, TIGHTEST, number)
     return selected
+
+
+def _is_tight(number: int, name: str) -> bool:
+    return random.Random(f"{number} {name}").random() < SHARE
 
 
 def _selected(usual: Any, tight: Any, number: int) -> Any:
@@ -69,7 +119,7 @@ def _selected(usual: Any, tight: Any, number: int) -> Any:
         before, after = getattr(usual, name), getattr(tight, name)
         if is_dataclass(before):
             chosen[name] = _selected(before, after, number)
-        elif number and before != after and random.Random(f"{number} {name.upper()}").random() < SHARE:
+        elif number and before != after and _is_tight(number, DRAWN_AS.get(name, name.upper())):
             chosen[name] = after
     return replace(usual, **chosen)
 
@@ -85,38 +135,6 @@ TIGHT: dict[ModuleType, dict[str, object]] = {
         "DELIVERIES_PER_PUMP": 3,
         "EXPIRED_PER_LOOK": 2,
     },
-    remote_limits: {
-        "PUBLISH_MESSAGES_MAX": 2,
-        "CREDIT_MAX": 2,
-        "DELIVERED_BYTES_MAX": 60,
-        "STREAM_BYTES_MAX": 500,
-        "PARCEL_BYTES": 100,
-        "PARCELS_UNREPORTED_MAX": 2,
-    },
-    synchronisation: {"BATCHES_IN_FLIGHT": 1},
-    ring: {"EARLY_BYTES_MAX": 300, "OPERATION_BATCH_BYTES_MAX": 200, "HISTORY_MAX": 2},
-    lag: {
-        "RING_BEHIND_OPERATIONS": 4,
-        "MIRROR_LATE_MS": 600,
-        "MIRROR_LATE_OPERATIONS": 30,
-        "MIRROR_EXCUSED_OPERATIONS": 10,
-        "MIRROR_RECOVERED_MS": 200,
-    },
-    member: {
-        "LOG_BYTES_MAX": 0,
-        "SETTINGS": msgspec.structs.replace(
-            member.SETTINGS,
-            append_bytes_max=300,
-            inflight_max=2,
-            chunk_bytes_max=200,
-            trailing_bytes=400,
-            committed_bytes_max=1,
-        ),
-    },
-    coordinator: {"QUEUES_PER_TURN": 1, "CHANGES_PER_COMMAND": 1},
-    state_transfer: {"PART_BYTES": 300},
-    orphan_store: {"BATCH_MESSAGES": 2},
-    orphan_collector: {"BATCH_MESSAGES": 2},
 }
 """Tight value of each limit, by the module that reads the limit at run time."""
 
@@ -128,7 +146,7 @@ def limits_tightened(number: int) -> Iterator[None]:
     try:
         for module, values in TIGHT.items():
             for name, value in values.items():
-                if number and random.Random(f"{number} {name}").random() < SHARE:
+                if number and _is_tight(number, name):
                     before.append((module, name, getattr(module, name)))
                     setattr(module, name, value)
         yield
