@@ -88,7 +88,7 @@ class Node:
         self.journal = Journal(self.disk, "data/journal", make_envelope, segment_bytes=self._segment_bytes)
         self.journal.open()
         self.journal.forget_unknown([queue.queue_id for queue in self.metadata.state.queues.values()])
-        self.budget = MemoryBudget(HOT_BYTES)
+        self.budget = MemoryBudget(HOT_BYTES, self.limits.queues)
         self.clock = Clock(self.clock.now_ms)
         settings = Settings(name=self.name)
         self.broker = Broker(settings, self.metadata, self.journal, self.clock, self.budget, self.outside())

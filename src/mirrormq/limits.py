@@ -21,30 +21,6 @@ short compared with the rest of a stop."""
 SOCKET_PATH_BYTES_MAX = 107
 """Longest path of a Unix socket on Linux: `sun_path` has 108 bytes, one of them a NUL."""
 
-HEAD_STORED_MESSAGES = 16 * 1024
-HEAD_STORED_BYTES = 16 * 1024 * 1024
-"""Part of a queue that stays in memory although the journal holds it. Reading back is cheap (one large read
-per page): this only has to cover the jitter between publishers and consumers."""
-
-HEAD_MESSAGES = 256 * 1024
-HEAD_BYTES = 128 * 1024 * 1024
-"""Part of a queue that stays in memory if paging it out requires a write. Memory is cheaper than a write that
-may never be needed, hence larger than for stored messages. The node-wide budget bounds the sum over all
-queues."""
-
-MIRROR_MEMORY_MESSAGES = 16 * 1024
-MIRROR_MEMORY_BYTES = 16 * 1024 * 1024
-"""Transient messages that a mirror keeps in memory before it pages them to disk. Consumers read them only
-after promotion. Promotion writes them out first, which takes some 30 ms for this many."""
-
-LAZY_HEAD_MESSAGES = 256
-"""Messages that a lazy queue keeps in memory; applies to any queue while the node is over its budget."""
-
-UNACKED_HOT_MESSAGES = 16 * 1024
-"""Unacked messages of a queue above which their contents leave memory if the journal holds them. Prefetch
-limits are far below it. It only affects consumers that receive a whole backlog at once: they hold 350 bytes a
-message instead of 600."""
-
 MESSAGE_OVERHEAD_BYTES = 400
 """Memory of a message beside its body: measured 192 bytes (object, frame headers, slot in the deque), plus
 160 while it is unacked, rounded up."""
@@ -63,28 +39,11 @@ CONFIRM_CHANGES_MAX = 10_000
 HOT_BUDGET_WATERMARK_SHARE = 0.5
 """Share of the memory watermark that message contents may use: RabbitMQ's paging ratio."""
 
-PAGE_MESSAGES = 4096
-PAGE_IN_BYTES = 4 * 1024 * 1024
-"""Size of one read from the journal: large enough for delivery, not reading, to bound a drain, and small
-compared with the memory of a node."""
-
-DELIVERIES_PER_PUMP = 2048
-"""Messages that one queue delivers before other queues get their turn."""
-
-EXPIRED_PER_LOOK = 256
-"""Expired messages that one queue drops in a turn. As dead letters they take some 10 ms at 30 µs each; other
-clients wait for the turn to end."""
-
 DEAD_LETTER_HEADER_BYTES = 1024
 DEAD_LETTERS_HEADER_BYTES_MAX = 64 * 1024
 """Large headers of the dead letters that a vhost publishes in one turn. Headers up to
 `DEAD_LETTER_HEADER_BYTES` do not count. The broker decodes and encodes the headers of a dead letter again:
 120 KiB of them took 45 ms."""
-
-DEAD_LETTERS_UNDER_WAY_MAX = 16 * 1024
-"""Dead letters that a queue keeps until every target queue has confirmed them. More can accumulate if a
-target queue on another node is full or down. Expired messages then stay in the queue for now. Surplus
-(`max-length`) and rejected messages are dropped without becoming dead letters."""
 
 DELIVERY_BATCH = 1024
 """Messages that a consumer without a prefetch limit receives at once."""
@@ -148,10 +107,6 @@ to zero); a client on a slow network should still receive the reason for the clo
 SOCKET_OUTPUT_BYTES_MAX = 1024 * 1024
 """Output that may wait for a slow client before its deliveries stop: a few round trips of a fast network, and
 2 GB for 2,000 clients that all stop reading at once."""
-
-DELIVERY_BATCH_BYTES = 2 * 1024 * 1024
-"""Bodies that one consumer receives at once, whatever its prefetch. It bounds one turn of the loop and the
-buffer of one socket for large messages."""
 
 HOUSEKEEPING_INTERVAL_S = 0.25
 HOUSEKEEPING_BUSY_INTERVAL_S = 0.02

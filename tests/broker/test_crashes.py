@@ -11,10 +11,11 @@ import random
 
 import pytest
 
+from mirrormq.broker.broker_limits import BrokerLimits
 from mirrormq.storage.simulated_disk import SimulatedCrash, SimulatedDisk
 from tests.broker.crash_workload import Way, Workload
 from tests.harness import Node
-from tests.queues.support import tiny_limits
+from tests.queues.support import TINY_LIMITS
 
 SEEDS = int(os.environ.get("SEEDS", "3"))
 FIRST_SEED = int(os.environ.get("FIRST_SEED", "1"))
@@ -37,7 +38,7 @@ def run_until(seed: int, crash_at_step: int | None) -> tuple[SimulatedDisk, Work
 
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
 def test_a_crash_after_any_write_breaks_no_promise(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    tiny_limits(monkeypatch)
+    monkeypatch.setattr(Node, "limits", BrokerLimits(queues=TINY_LIMITS))
     disk, workload, crashed = run_until(seed, None)
     assert not crashed
     for crash_at_step in range(1, disk.steps + 1):

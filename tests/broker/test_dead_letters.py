@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from mirrormq import limits
 from mirrormq.broker import dead_letters
+from mirrormq.broker.broker_limits import BrokerLimits
+from mirrormq.queues.queue_limits import QueueLimits
 from mirrormq.wire import methods
 from mirrormq.wire.fields import Field, Table, table_of
 from tests.harness import Client, Node
@@ -90,7 +91,7 @@ def test_unrouted_messages_are_dropped() -> None:
 
 
 def test_many_expire_a_part_at_a_time_and_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "EXPIRED_PER_LOOK", 10)
+    monkeypatch.setattr(Node, "limits", BrokerLimits(queues=QueueLimits(expired_per_look=10)))
     node, client = two_queues(x_message_ttl=Field("I", 100))
     client.publish("q", *[b"%d" % number for number in range(35)], persistent=True)
     client.read()
@@ -105,7 +106,7 @@ def test_many_expire_a_part_at_a_time_and_all_of_them(monkeypatch: pytest.Monkey
 def test_get_never_gives_what_has_expired_although_more_is_to_be_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(limits, "EXPIRED_PER_LOOK", 2)
+    monkeypatch.setattr(Node, "limits", BrokerLimits(queues=QueueLimits(expired_per_look=2)))
     node, client = two_queues()
     client.publish("q", *[b"old"] * 9, expiration="100")
     client.publish("q", b"new")
@@ -116,7 +117,7 @@ def test_get_never_gives_what_has_expired_although_more_is_to_be_dropped(
 
 
 def test_surplus_is_dropped_when_too_many_are_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "DEAD_LETTERS_UNDER_WAY_MAX", 3)
+    monkeypatch.setattr(Node, "limits", BrokerLimits(queues=QueueLimits(dead_letters_under_way_max=3)))
     node, client = two_queues(x_max_length=Field("I", 0))
     for number in range(10):
         client.publish("q", b"%d" % number, persistent=True)

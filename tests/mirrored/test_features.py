@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from mirrormq.broker.broker_limits import BrokerLimits
 from mirrormq.broker.queue_roles import CONSUMERS_RETURN_MS
+from mirrormq.queues.queue_limits import QueueLimits
 from mirrormq.wire import methods
-from tests.harness import deliveries
+from tests.harness import Node, deliveries
 from tests.mirrored.cluster import Cluster, MirroredClient, bodies
 
 
@@ -111,7 +113,7 @@ def test_a_lazy_queue_keeps_little_in_memory_on_any_node(persistent: bool) -> No
 
 
 def test_a_long_transient_queue_is_written_out_by_its_mirrors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mirrormq.limits.MIRROR_MEMORY_MESSAGES", 100)
+    monkeypatch.setattr(Node, "limits", BrokerLimits(queues=QueueLimits(mirror_memory_messages=100)))
     cluster, client = prepared(durable=False)
     client.publish("q", *bodies(1_000))
     client.read()

@@ -8,9 +8,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from mirrormq import limits
+from mirrormq.broker.broker_limits import BrokerLimits
+from mirrormq.queues.queue_limits import QueueLimits
 from mirrormq.replication import ring_operations
 from mirrormq.replication.ring_operations import AppendOperation
+from tests.harness import Node
 from tests.mirrored.cluster import Cluster, Member, MirroredClient, bodies
 from tests.mirrored.test_repairs import garble
 
@@ -81,8 +83,15 @@ def test_a_new_mirror_gets_the_times_of_messages_from_before(persistent: bool) -
 
 
 def test_page_out_keeps_the_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HEAD_STORED_MESSAGES", "HEAD_MESSAGES", "PAGE_MESSAGES", "MIRROR_MEMORY_MESSAGES"):
-        monkeypatch.setattr(limits, name, 3)
+    monkeypatch.setattr(
+        Node,
+        "limits",
+        BrokerLimits(
+            queues=QueueLimits(
+                head_stored_messages=3, head_messages=3, page_messages=3, mirror_memory_messages=3
+            )
+        ),
+    )
     cluster, client = prepared()
     expected = publish(cluster, client, persistent=False)
     expected += publish(cluster, client, persistent=True)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq import limits
 from mirrormq.broker import record_repair
+from mirrormq.broker.broker_limits import BrokerLimits
 from mirrormq.leases.range_sources import mirror_source
+from mirrormq.queues.queue_limits import QueueLimits
 from mirrormq.ranges import range_protocol
 from mirrormq.ranges.error_reasons import TRY_AGAIN
 from mirrormq.ranges.range_batch import RangeBatch
 from mirrormq.ranges.range_request import RequestValues
 from mirrormq.storage.journal_errors import DamagedMessages
-from tests.harness import deliveries
+from tests.harness import Node, deliveries
 from tests.mirrored.cluster import Cluster, Member
 
 COUNT = 30
@@ -41,8 +42,11 @@ def bodies() -> list[bytes]:
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Three nodes; the master keeps few messages in memory."""
-    for name in ("HEAD_STORED_MESSAGES", "HEAD_MESSAGES", "PAGE_MESSAGES"):
-        monkeypatch.setattr(limits, name, 4)
+    monkeypatch.setattr(
+        Node,
+        "limits",
+        BrokerLimits(queues=QueueLimits(head_stored_messages=4, head_messages=4, page_messages=4)),
+    )
     made = Cluster("a", "b", "c")
     made.mirror_all()
     client = made.connect("a")

@@ -11,6 +11,7 @@ from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue import Queue
 from mirrormq.queues.queue_host import OnDeadLettered
+from mirrormq.queues.queue_limits import DEFAULT_LIMITS, QueueLimits
 from mirrormq.queues.queue_settings import QueueSettings
 from mirrormq.queues.turn_work import TurnWork
 from mirrormq.ranges.range_request import Answered, RangeRequest, Refused
@@ -74,9 +75,12 @@ class TestPublisher:
 class LiveQueue:
     """Queue with everything around it. Implements `QueueHost`."""
 
-    def __init__(self, settings: QueueSettings | None = None, now_ms: int = 1_000) -> None:
+    def __init__(
+        self, settings: QueueSettings | None = None, now_ms: int = 1_000, limits: QueueLimits = DEFAULT_LIMITS
+    ) -> None:
+        self.limits = limits
         self.clock = Clock(now_ms)
-        self.budget = MemoryBudget(1 << 30)
+        self.budget = MemoryBudget(1 << 30, limits)
         self.journal = open_journal(make_disk())
         self.work = TurnWork()
         self.dead: list[tuple[bytes, str]] = []

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
-from mirrormq import limits
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.message import NEVER, Message
+from mirrormq.queues.queue_limits import QueueLimits
 from mirrormq.storage.journal import Journal
 from mirrormq.storage.simulated_disk import SimulatedDisk
 from mirrormq.wire.content import body_of, build_frames
@@ -16,22 +14,17 @@ from mirrormq.wire.fields import Table
 from mirrormq.wire.methods import encode_basic_publish
 from mirrormq.wire.properties import BasicProperties, encode_properties
 
-TINY_LIMITS = {
-    "HEAD_STORED_MESSAGES": 4,
-    "HEAD_STORED_BYTES": 200,
-    "HEAD_MESSAGES": 6,
-    "HEAD_BYTES": 300,
-    "LAZY_HEAD_MESSAGES": 2,
-    "MIRROR_MEMORY_MESSAGES": 5,
-    "PAGE_MESSAGES": 3,
-    "PAGE_IN_BYTES": 60,
-}
-
-
-def tiny_limits(patch: pytest.MonkeyPatch) -> None:
-    """Make every queue page after a handful of messages."""
-    for name, value in TINY_LIMITS.items():
-        patch.setattr(limits, name, value)
+TINY_LIMITS = QueueLimits(
+    head_stored_messages=4,
+    head_stored_bytes=200,
+    head_messages=6,
+    head_bytes=300,
+    lazy_head_messages=2,
+    mirror_memory_messages=5,
+    page_messages=3,
+    page_in_bytes=60,
+)
+"""Limits with which every queue pages after a handful of messages."""
 
 
 def make_message(

@@ -31,7 +31,7 @@ from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import NEVER, Message
 from mirrormq.queues.queue_settings import QueueSettings
 from mirrormq.sequences.spans import Span, joined
-from tests.queues.support import body, make_disk, make_message, open_journal, tiny_limits
+from tests.queues.support import TINY_LIMITS, body, make_disk, make_message, open_journal
 
 EXAMPLES = int(os.environ.get("EXAMPLES", "30"))
 NOW_MS = 1_000
@@ -83,9 +83,8 @@ class Battery(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.patch = pytest.MonkeyPatch()
-        tiny_limits(self.patch)
         self.warnings: list[str] = []
-        self.budget = MemoryBudget(BUDGET_BYTES)
+        self.budget = MemoryBudget(BUDGET_BYTES, TINY_LIMITS)
         self.queue_id = 0
         self.bodies = 0
 
@@ -408,15 +407,14 @@ def test_the_keeper_does_its_duties(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_memory_is_bounded_whatever_the_backlog(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    tiny_limits(monkeypatch)
-    budget = MemoryBudget(BUDGET_BYTES)
+def test_memory_is_bounded_whatever_the_backlog(kind: str) -> None:
+    budget = MemoryBudget(BUDGET_BYTES, TINY_LIMITS)
     journal = open_journal(make_disk(), segment_bytes=1 << 20)
     queue = make_backing_queue(journal.queue(1), KINDS[kind], budget, lambda warning: None)
     for number in range(3_000):
         queue.publish([make_message(b"%d" % number, persistent=number % 2 == 0, priority=number % 5)])
     levels = 1 + (KINDS[kind].max_priority or 0)
-    most = levels * (limits.HEAD_MESSAGES + 1) * (limits.MESSAGE_OVERHEAD_BYTES + 4)
+    most = levels * (TINY_LIMITS.head_messages + 1) * (limits.MESSAGE_OVERHEAD_BYTES + 4)
     assert budget.used_bytes <= most
     taken = 0
     while messages := queue.fetch(50):

@@ -8,17 +8,16 @@ import pytest
 from mirrormq.broker.queue_factory import make_backing_queue
 from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.queue_settings import QueueSettings
-from tests.queues.support import body, make_disk, make_message, open_journal, tiny_limits
+from tests.queues.support import TINY_LIMITS, body, make_disk, make_message, open_journal
 
 COUNT = 12
 DAMAGED = b"[7]"
 
 
 @pytest.mark.parametrize("max_priority", [None, 3])
-def test_the_rest_of_the_backlog_survives(max_priority: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    tiny_limits(monkeypatch)
+def test_the_rest_of_the_backlog_survives(max_priority: int | None) -> None:
     settings = QueueSettings(durable=True, max_priority=max_priority)
-    disk, budget = make_disk(), MemoryBudget(1 << 30)
+    disk, budget = make_disk(), MemoryBudget(1 << 30, TINY_LIMITS)
     journal = open_journal(disk, segment_bytes=1 << 20)
     backing_queue = make_backing_queue(journal.queue(1), settings, budget, lambda warning: None)
     backing_queue.publish([make_message(b"[%d]" % number, persistent=True) for number in range(1, COUNT + 1)])

@@ -8,17 +8,16 @@ from mirrormq.broker.queue_factory import make_backing_queue
 from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.queue_settings import QueueSettings
 from mirrormq.sequences.spans import Span
-from tests.queues.support import make_disk, make_message, open_journal, tiny_limits
+from tests.queues.support import TINY_LIMITS, make_disk, make_message, open_journal
 
 
 @pytest.mark.parametrize("messages", [3, 7, 12])
-def test_messages_returned_in_two_parts_are_delivered_in_order(
-    monkeypatch: pytest.MonkeyPatch, messages: int
-) -> None:
-    tiny_limits(monkeypatch)
+def test_messages_returned_in_two_parts_are_delivered_in_order(messages: int) -> None:
     journal = open_journal(make_disk(), segment_bytes=1 << 20)
     settings = QueueSettings(durable=True)
-    queue = make_backing_queue(journal.queue(1), settings, MemoryBudget(1 << 30), lambda text: None)
+    queue = make_backing_queue(
+        journal.queue(1), settings, MemoryBudget(1 << 30, TINY_LIMITS), lambda text: None
+    )
     queue.publish([make_message(b"%d" % number, persistent=True) for number in range(messages)])
     queue.lease_out(messages, 1 << 20)
     queue.return_leased([Span(1, messages - 1)])

@@ -6,13 +6,12 @@ import pytest
 
 from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.paged_queue import PagedQueue
-from tests.queues.support import make_disk, make_message, open_journal, tiny_limits
+from tests.queues.support import TINY_LIMITS, make_disk, make_message, open_journal
 
 
 @pytest.mark.parametrize("persistent", [False, True])
-def test_a_mark_survives_paging(persistent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    tiny_limits(monkeypatch)
-    queue = PagedQueue(open_journal(make_disk()).queue(1), MemoryBudget(1 << 20), durable=True)
+def test_a_mark_survives_paging(persistent: bool) -> None:
+    queue = PagedQueue(open_journal(make_disk()).queue(1), MemoryBudget(1 << 20, TINY_LIMITS), durable=True)
     for number in range(60):
         message = make_message(b"%d" % number, persistent=persistent)
         message.redelivered = number == 50

@@ -16,7 +16,7 @@ from mirrormq.queues.message import Message
 from mirrormq.replication.mirror_copy import MirrorCopy
 from mirrormq.replication.mirror_sync import runs
 from mirrormq.replication.replicating_backing import ReplicatingBackingQueue
-from tests.queues.support import make_disk, open_journal
+from tests.queues.support import TINY_LIMITS, make_disk, open_journal
 from tests.queues.test_backing_battery import BUDGET_BYTES, EXAMPLES, KINDS, Battery
 
 MIRRORED_KINDS = ("Durable", "Transient", "DurablePriorities", "TransientPriorities", "DurableLazy")
@@ -42,10 +42,12 @@ class MirroredBattery(Battery):
     def put_on(self, out: list[Message]) -> None:
         store = self.journal.queue(self.queue_id)
         self.elsewhere = open_journal(make_disk())
-        self.copy_budget = MemoryBudget(BUDGET_BYTES)
+        self.copy_budget = MemoryBudget(BUDGET_BYTES, TINY_LIMITS)
         self.copy = MirrorCopy(self.elsewhere.queue(1), self.copy_budget, durable=self.durable_copy)
         self.copy.begin_synchronisation()
-        self.queue = ReplicatingBackingQueue(self.queue, store, self.tell, appeared=self.appeared, out=out)
+        self.queue = ReplicatingBackingQueue(
+            self.queue, store, self.tell, appeared=self.appeared, out=out, limits=TINY_LIMITS
+        )
         self.copy.synchronise(runs(self.queue.load(list(self.queue.held().numbers()))))
 
     @precondition(lambda self: isinstance(self.queue, ReplicatingBackingQueue))

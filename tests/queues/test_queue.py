@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mirrormq import limits
+from mirrormq.queues.queue_limits import QueueLimits
 from mirrormq.queues.queue_settings import QueueSettings
 from tests.queues.live import LiveQueue, TestPublisher
 from tests.queues.support import body
@@ -128,9 +128,8 @@ def test_consumers_come_before_the_limit() -> None:
     assert live.dead == []
 
 
-def test_consumers_come_before_the_limit_with_large_messages_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "DELIVERY_BATCH_BYTES", 1_000)
-    live = LiveQueue(replace(DLX, max_length=1))
+def test_consumers_come_before_the_limit_with_large_messages_too() -> None:
+    live = LiveQueue(replace(DLX, max_length=1), limits=QueueLimits(delivery_batch_bytes=1_000))
     consumer = live.subscribe()
     live.publish(5, size=900)
     live.turn()
@@ -318,9 +317,8 @@ def test_a_new_lifetime_is_for_new_messages() -> None:
     assert live.dead == [(b"2", "expired")]
 
 
-def test_a_queue_that_becomes_lazy_keeps_order_and_content(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "LAZY_HEAD_MESSAGES", 2)
-    live = LiveQueue()
+def test_a_queue_that_becomes_lazy_keeps_order_and_content() -> None:
+    live = LiveQueue(limits=QueueLimits(lazy_head_messages=2))
     live.publish(5)
     live.queue.apply(QueueSettings(lazy=True))
     for _ in range(5):

@@ -12,7 +12,7 @@ from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.queue_settings import QueueSettings
 from mirrormq.storage.journal import Journal
 from mirrormq.storage.simulated_disk import SimulatedDisk
-from tests.queues.support import body, make_disk, make_message, open_journal, tiny_limits
+from tests.queues.support import TINY_LIMITS, body, make_disk, make_message, open_journal
 
 
 class Bench:
@@ -21,7 +21,7 @@ class Bench:
     def __init__(self, count: int) -> None:
         self.disk: SimulatedDisk = make_disk()
         self.journal: Journal = open_journal(self.disk, segment_bytes=1 << 20)
-        self.budget = MemoryBudget(1 << 30)
+        self.budget = MemoryBudget(1 << 30, TINY_LIMITS)
         self.warnings: list[str] = []
         self.queue: BackingQueue = make_backing_queue(
             self.journal.queue(1), QueueSettings(durable=True), self.budget, self.warnings.append
@@ -42,11 +42,6 @@ class Bench:
                 file.write(b"M", at)
                 return
         raise AssertionError("not on disk")
-
-
-@pytest.fixture(autouse=True)
-def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    tiny_limits(monkeypatch)
 
 
 def test_contents_of_sent_messages_are_not_in_memory() -> None:

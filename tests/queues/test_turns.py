@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from mirrormq import limits
+from mirrormq.queues.queue_limits import DEFAULT_LIMITS, QueueLimits
 from mirrormq.queues.queue_settings import QueueSettings
 from tests.queues.live import LiveQueue, TestConsumer
 
@@ -115,9 +114,8 @@ def test_what_needs_no_acknowledgement_is_gone_when_it_is_delivered() -> None:
     assert live.counts == (0, 0)
 
 
-def test_one_pump_hands_out_a_bounded_number_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "DELIVERY_BATCH_BYTES", 1_000)
-    live = LiveQueue()
+def test_one_pump_hands_out_a_bounded_number_of_bytes() -> None:
+    live = LiveQueue(limits=QueueLimits(delivery_batch_bytes=1_000))
     consumer = live.subscribe()
     live.publish(10, size=300)
     assert live.queue.pump(), "there is more for another turn"
@@ -126,9 +124,8 @@ def test_one_pump_hands_out_a_bounded_number_of_bytes(monkeypatch: pytest.Monkey
     assert len(consumer.bodies) == 10
 
 
-def test_a_message_larger_than_the_bound_is_delivered_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "DELIVERY_BATCH_BYTES", 1_000)
-    live = LiveQueue()
+def test_a_message_larger_than_the_bound_is_delivered_alone() -> None:
+    live = LiveQueue(limits=QueueLimits(delivery_batch_bytes=1_000))
     consumer = live.subscribe()
     live.publish(2, size=5_000)
     assert live.queue.pump()
@@ -140,11 +137,11 @@ def test_a_message_larger_than_the_bound_is_delivered_alone(monkeypatch: pytest.
 def test_a_pump_of_small_messages_ends_after_its_share() -> None:
     live = LiveQueue()
     consumer = live.subscribe()
-    live.publish(limits.DELIVERIES_PER_PUMP + 1)
+    live.publish(DEFAULT_LIMITS.deliveries_per_pump + 1)
     assert live.queue.pump()
-    assert len(consumer.bodies) == limits.DELIVERIES_PER_PUMP
+    assert len(consumer.bodies) == DEFAULT_LIMITS.deliveries_per_pump
     assert not live.queue.pump()
-    assert len(consumer.bodies) == limits.DELIVERIES_PER_PUMP + 1
+    assert len(consumer.bodies) == DEFAULT_LIMITS.deliveries_per_pump + 1
 
 
 class TurnsMachine(RuleBasedStateMachine):

@@ -17,7 +17,7 @@ from mirrormq.replication.synchronisation import Contents, Synchronisation
 from mirrormq.sequences.sequence_set import SequenceSet
 from mirrormq.simulator.seeds import options_of
 from mirrormq.simulator.shrinking import outcome
-from mirrormq.simulator.tight_limits import TIGHT, limits_tightened
+from mirrormq.simulator.tight_limits import TIGHTEST, USUAL, limits_of
 from mirrormq.storage.segment_compaction import SegmentCompactor
 
 SEEDS = range(1, 41)
@@ -57,16 +57,11 @@ def test_they_get_to_what_takes_thousands_of_messages(monkeypatch: pytest.Monkey
     assert not [what for what in EVERYTHING if not seen[what]]
 
 
-def test_limits_are_wide_again_afterwards() -> None:
-    def all_of_them() -> list[object]:
-        return [getattr(module, name) for module, values in TIGHT.items() for name in values]
-
-    before = all_of_them()
-    with limits_tightened(4711):
-        assert all_of_them() != before
-    assert all_of_them() == before
-    with limits_tightened(0):
-        assert all_of_them() == before
+def test_a_number_decides_which_limits_are_tight() -> None:
+    assert limits_of(0) == USUAL
+    some = limits_of(4711)
+    assert some == limits_of(4711)
+    assert some not in (USUAL, TIGHTEST, limits_of(4712))
 
 
 def test_a_synchronisation_that_ends_with_its_first_batch_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from mirrormq.broker.broker_limits import BrokerLimits
 from mirrormq.metadata import commands, records
 from mirrormq.peers import peer_limits as link_limits
 from mirrormq.queues.publish_ids import PREFIX
+from mirrormq.queues.queue_limits import QueueLimits
 from mirrormq.ranges import backup_protocol, range_protocol
 from mirrormq.remote.remote_limits import RemoteLimits
 from mirrormq.replication.replication_limits import ReplicationLimits
@@ -340,13 +341,13 @@ SMALLER: dict[Exchange, tuple[tuple[ModuleType, str, int], ...]] = {
         (link_limits, "RELIEVED_BYTES", 128 * 1024),
         (link_limits, "WRITE_BYTES_PER_TURN", 64 * 1024),
     ),
-    expiry: ((limits, "EXPIRED_PER_LOOK", 32), (limits, "DEAD_LETTERS_UNDER_WAY_MAX", 100)),
     large_publishes: ((amqp_socket, "READ_BYTES_PER_EFFORT", 16),),
     publishes_with_headers: ((limits, "TURN_EFFORT", 64),),
 }
 """Limits that an exchange makes smaller, so that it reaches them with few messages."""
 
 LIMITS: dict[Exchange, BrokerLimits] = {
+    expiry: BrokerLimits(queues=QueueLimits(expired_per_look=32, dead_letters_under_way_max=100)),
     late_mirrors: BrokerLimits(ReplicationLimits(ring_behind_operations=10, ring_behind_bytes=10_000)),
     remote_consumer: BrokerLimits(remote=RemoteLimits(delivered_bytes_max=64 * 1024)),
     remote_consumer_of_a_full_stream: BrokerLimits(remote=RemoteLimits(stream_bytes_max=4 * 1024)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from mirrormq import limits
 from mirrormq.errors import DamageError
 from mirrormq.metadata import records
 from mirrormq.metadata.policy_matching import PolicyMatcher, effective_arguments
@@ -97,8 +96,8 @@ def make_backing_queue(
         return backing
     by_priority = PriorityQueue(settings.max_priority, make, store.next_sequence)
     by_priority.lazy = settings.lazy
-    for start in range(0, len(sequences), limits.PAGE_MESSAGES):
-        page = sequences[start : start + limits.PAGE_MESSAGES]
+    for start in range(0, len(sequences), budget.limits.page_messages):
+        page = sequences[start : start + budget.limits.page_messages]
         read = _undamaged(store, page, warn)
         by_priority.recover(read)
         by_priority.leave_out(set(page) - {message.sequence for message in read})

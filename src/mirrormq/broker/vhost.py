@@ -50,6 +50,7 @@ class Vhost:
         self.tracing = record.tracing
         self.clock = broker.clock
         self.work: TurnWork = broker.work
+        self.limits = broker.hot_budget.limits
         self.queues: dict[str, QueueInterface] = {}
         self.past = ChannelCounters()
         """Sum of the counters of closed channels."""

@@ -6,23 +6,24 @@ confirmed it. If a node fails in between, the message is in one of the queues, o
 
 from __future__ import annotations
 
-from mirrormq import limits
+from mirrormq.queues.queue_limits import QueueLimits
 from mirrormq.queues.queue_settings import QueueSettings
 
 
 class DeadLettering:
     """Number of dead letters under way from one queue, and its limit."""
 
-    __slots__ = ("under_way",)
+    __slots__ = ("_limits", "under_way")
 
-    def __init__(self) -> None:
+    def __init__(self, limits: QueueLimits) -> None:
+        self._limits = limits
         self.under_way = 0
         """Number of dead letters that are published and not yet confirmed; the queue still holds them."""
 
     @property
     def crowded(self) -> bool:
         """Whether so many dead letters are unconfirmed that no message may expire."""
-        return self.under_way >= limits.DEAD_LETTERS_UNDER_WAY_MAX
+        return self.under_way >= self._limits.dead_letters_under_way_max
 
     def applies(self, settings: QueueSettings, reason: str) -> bool:
         """Return whether messages that leave the queue for this reason are dead-lettered. Too many at once

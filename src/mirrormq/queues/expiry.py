@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mirrormq import limits
 from mirrormq.queues.message import NEVER, Message
 from mirrormq.queues.queue_host import QueueHost
 
@@ -43,7 +42,7 @@ class ExpiryTimer:
         if self._queue.dead_letters.crowded or self._queue.kept.awaiting:
             return
         backing = self._queue.backing
-        expired = backing.take_expired(self._clock.now_ms, limits.EXPIRED_PER_LOOK)
+        expired = backing.take_expired(self._clock.now_ms, self._host.limits.expired_per_look)
         if expired:
             self._queue.discard(expired, "expired")
         due = backing.next_expiry()

@@ -71,14 +71,13 @@ class Pages:
         self.disk_writes = 0
 
     def _is_full(self, stored: bool) -> bool:
-        count = len(self._head)
-        if self.lazy:
-            return count >= limits.LAZY_HEAD_MESSAGES
-        if self._budget.used_bytes > self._budget.limit_bytes:
-            return count >= limits.LAZY_HEAD_MESSAGES
+        count, budget = len(self._head), self._budget
+        limits = budget.limits
+        if self.lazy or budget.used_bytes > budget.limit_bytes:
+            return count >= limits.lazy_head_messages
         if stored:
-            return count >= limits.HEAD_STORED_MESSAGES or self._head_bytes >= limits.HEAD_STORED_BYTES
-        return count >= limits.HEAD_MESSAGES or self._head_bytes >= limits.HEAD_BYTES
+            return count >= limits.head_stored_messages or self._head_bytes >= limits.head_stored_bytes
+        return count >= limits.head_messages or self._head_bytes >= limits.head_bytes
 
     def _hot(self, body_bytes: int, count: int) -> None:
         self._head_bytes += body_bytes
@@ -100,9 +99,9 @@ class Pages:
 
     def _page(self, sequences: Sequence[int], total_bytes: int) -> None:
         chunks = self._paged
-        if not chunks or len(chunks[-1]) + len(sequences) > limits.PAGE_MESSAGES:
-            for start in range(0, len(sequences), limits.PAGE_MESSAGES):
-                chunks.append(array("Q", sequences[start : start + limits.PAGE_MESSAGES]))
+        if not chunks or len(chunks[-1]) + len(sequences) > self._budget.limits.page_messages:
+            for start in range(0, len(sequences), self._budget.limits.page_messages):
+                chunks.append(array("Q", sequences[start : start + self._budget.limits.page_messages]))
         else:
             chunks[-1].extend(sequences)
         self._paged_count += len(sequences)
@@ -111,7 +110,7 @@ class Pages:
     def _page_in(self) -> None:
         chunk = self._paged[0]
         average = max(1, self._paged_bytes // self._paged_count)
-        count = max(1, min(len(chunk), limits.PAGE_IN_BYTES // average))
+        count = max(1, min(len(chunk), self._budget.limits.page_in_bytes // average))
         if count >= len(chunk):
             self._paged.popleft()
         else:
@@ -222,8 +221,8 @@ class Pages:
 
     def _read_contents(self, released: Sequence[Message]) -> None:
         """Load the contents of released messages; damaged ones stay without contents."""
-        for start in range(0, len(released), limits.PAGE_MESSAGES):
-            part = released[start : start + limits.PAGE_MESSAGES]
+        for start in range(0, len(released), self._budget.limits.page_messages):
+            part = released[start : start + self._budget.limits.page_messages]
             sequences = [message.sequence for message in part]
             try:
                 loaded = self._store.load(sequences)
@@ -242,8 +241,8 @@ class Pages:
         """Load the contents of released messages in the head, or page the messages if they are too many."""
         if not released:
             return
-        if len(self._head) > limits.HEAD_STORED_MESSAGES:
-            self._spill(limits.PAGE_MESSAGES)
+        if len(self._head) > self._budget.limits.head_stored_messages:
+            self._spill(self._budget.limits.page_messages)
             youngest = self._head[-1].sequence
             released = [message for message in released if message.sequence <= youngest]
         self._read_contents(released)
@@ -268,8 +267,8 @@ class Pages:
         total_bytes = sum([message.body_size for message in spilled])
         self._hot(-total_bytes, -len(spilled))
         self._budget.used_bytes += self._dress(spilled)
-        for start in reversed(range(0, len(spilled), limits.PAGE_MESSAGES)):
-            part = spilled[start : start + limits.PAGE_MESSAGES]
+        for start in reversed(range(0, len(spilled), self._budget.limits.page_messages)):
+            part = spilled[start : start + self._budget.limits.page_messages]
             self._paged.appendleft(array("Q", [message.sequence for message in part]))
         self._paged_count += len(spilled)
         self._paged_bytes += total_bytes
@@ -280,8 +279,8 @@ class Pages:
         while chunks and chunks[0][0] < last:
             numbers += chunks.popleft()
         numbers.sort()
-        for start in reversed(range(0, len(numbers), limits.PAGE_MESSAGES)):
-            chunks.appendleft(array("Q", numbers[start : start + limits.PAGE_MESSAGES]))
+        for start in reversed(range(0, len(numbers), self._budget.limits.page_messages)):
+            chunks.appendleft(array("Q", numbers[start : start + self._budget.limits.page_messages]))
 
     def _sort_head(self) -> None:
         """Merge the head with the paged sequences: after a lease returned, the head may hold younger messages

@@ -72,7 +72,8 @@ class Queue:
         self.intake = PublishIntake(self, host)
         self.confirms = ConfirmTracker()
         self.marks = RedeliveryMarks()
-        self.dead_letters = DeadLettering()
+        self._limits = host.limits
+        self.dead_letters = DeadLettering(host.limits)
         self.kept = KeptDeliveries(self)
         """Deliveries that survive a failover (`ha-redeliver: lost`)."""
         self.lifetimes = ExpiryTimer(self, host)
@@ -174,7 +175,7 @@ class Queue:
         never"."""
         backing, kept = self.backing, self.kept
         waits = up_to is None and (kept.gated or kept.awaiting)
-        budget, budget_bytes = limits.DELIVERIES_PER_PUMP, limits.DELIVERY_BATCH_BYTES
+        budget, budget_bytes = self._limits.deliveries_per_pump, self._limits.delivery_batch_bytes
         while budget > 0 and budget_bytes > 0 and backing.ready_count:
             if waits and not kept.may_deliver():
                 return False
@@ -200,7 +201,7 @@ class Queue:
                 backing.acknowledge(messages)
                 continue
             self.counters.delivered += len(messages)
-            if backing.unacked_count > limits.UNACKED_HOT_MESSAGES:
+            if backing.unacked_count > self._limits.unacked_hot_messages:
                 backing.release_contents(messages)
         return backing.ready_count > 0
 
@@ -509,7 +510,7 @@ class Queue:
     def reclaim(self, spans: Sequence[Span]) -> list[Message]:
         """Fetch exactly these ready messages: clients hold them from an earlier master."""
         messages = self.backing.reclaim(spans)
-        if self.backing.unacked_count > limits.UNACKED_HOT_MESSAGES:
+        if self.backing.unacked_count > self._limits.unacked_hot_messages:
             self.backing.release_contents(messages)
         return messages
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mirrormq.clock import Clock
 from mirrormq.queues.message import Message
+from mirrormq.queues.queue_limits import QueueLimits
 from mirrormq.queues.turn_work import TurnWork
 from mirrormq.ranges.range_request import Answered, RangeRequest, Refused
 
@@ -22,6 +23,7 @@ class QueueHost(Protocol):
 
     clock: Clock
     work: TurnWork
+    limits: QueueLimits
 
     def dead_letter(
         self, queue: Queue, messages: Sequence[Message], reason: str, on_dead_lettered: OnDeadLettered

@@ -133,11 +133,13 @@ class MirrorCopy:
         self._memory.update(zip(count(first), zip(heads, contents, strict=True), strict=False))
         size_bytes = sum(map(len, contents))
         self._memory_bytes += size_bytes
-        self._budget.used_bytes += size_bytes + len(contents) * limits.MESSAGE_OVERHEAD_BYTES
+        budget = self._budget
+        budget.used_bytes += size_bytes + len(contents) * limits.MESSAGE_OVERHEAD_BYTES
+        kept = budget.limits
         if (
-            len(self._memory) > (limits.LAZY_HEAD_MESSAGES if self.lazy else limits.MIRROR_MEMORY_MESSAGES)
-            or self._memory_bytes > limits.MIRROR_MEMORY_BYTES
-            or self._budget.used_bytes > self._budget.limit_bytes
+            len(self._memory) > (kept.lazy_head_messages if self.lazy else kept.mirror_memory_messages)
+            or self._memory_bytes > kept.mirror_memory_bytes
+            or budget.used_bytes > budget.limit_bytes
         ):
             self.page_out()
 

@@ -150,7 +150,7 @@ class Replica:
         self.service = service = MirrorSynchroniser(self.ring, self.options)
         self.backing = ReplicatingBackingQueue(
             inner, self._store, self.ring.broadcast, service.removed, service.appeared, out,
-            service.lateness.ring_is_behind, self.ring.received,
+            service.lateness.ring_is_behind, self.ring.received, self._budget.limits,
         )  # fmt: skip
         service.backing = self.backing
         self.backing.repaired = service.repaired

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from mirrormq import limits
 from mirrormq.errors import DamageError
 from mirrormq.queues.backing import ANY_BYTES, ANY_SEQUENCE, BackingQueue, QueueStore
 from mirrormq.queues.memory_use import MemoryUse
 from mirrormq.queues.message import Message
 from mirrormq.queues.publish_ids import highest_of
+from mirrormq.queues.queue_limits import DEFAULT_LIMITS, QueueLimits
 from mirrormq.replication.ring_operations import (
     AppendOperation,
     DeliveredOperation,
@@ -48,7 +48,9 @@ class ReplicatingBackingQueue:
         out: Iterable[Message] = (),
         is_behind: Callable[[], bool] = lambda: False,
         last_number: int = 0,
+        limits: QueueLimits = DEFAULT_LIMITS,
     ) -> None:
+        self._unstored_max = limits.head_stored_messages
         self.inner = inner
         self._is_behind = is_behind
         self._store = store
@@ -285,7 +287,7 @@ class ReplicatingBackingQueue:
                     self.unseen -= 1
                     self._appeared(message.sequence)
         self.inner.requeue(messages)
-        if len(self._unstored) > limits.HEAD_STORED_MESSAGES:
+        if len(self._unstored) > self._unstored_max:
             self._tidy()
 
     def lease_out(self, limit: int, limit_bytes: int = ANY_BYTES, *, single: bool = True) -> list[Span]:

@@ -98,7 +98,7 @@ class Application:
         self.orphan_collector = open_orphan_collector(settings, self.journal)
         total = total_memory_bytes()
         memory_limit = settings.memory_limit_bytes(total)
-        budget = MemoryBudget(int(memory_limit * limits.HOT_BUDGET_WATERMARK_SHARE))
+        budget = MemoryBudget(int(memory_limit * limits.HOT_BUDGET_WATERMARK_SHARE), node.limits.queues)
         self._passwords = PasswordChecker(self._loop, self.after_waiting)
         cluster = node.cluster_node
         outside = Environment(

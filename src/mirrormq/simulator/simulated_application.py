@@ -80,7 +80,14 @@ class SimulatedApplication:
         )
         settings = Settings(name=node.name, mirroring_sync_batch_size=node.world.limits.sync_batch_messages)
         clock = Clock(EPOCH_MS + node.world.timeline.now_ms)
-        self.broker = Broker(settings, metadata, journal, clock, MemoryBudget(HOT_BYTES), outside)
+        self.broker = Broker(
+            settings,
+            metadata,
+            journal,
+            clock,
+            MemoryBudget(HOT_BYTES, node.world.limits.broker.queues),
+            outside,
+        )
         for peer in sorted(node.member.linked):
             self.broker.link_up(peer)
         assert self.orphan_collector is not None

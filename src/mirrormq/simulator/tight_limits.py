@@ -11,20 +11,17 @@ Limits beyond which data may be dropped or forgotten by design are not included.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
-from types import ModuleType
 from typing import Any
 
 import msgspec
 
-from mirrormq import limits
 from mirrormq.broker.broker_limits import DEFAULT_LIMITS as DEFAULT_BROKER_LIMITS
 from mirrormq.broker.broker_limits import BrokerLimits
 from mirrormq.cluster.cluster_limits import DEFAULT_LIMITS as DEFAULT_CLUSTER_LIMITS
 from mirrormq.cluster.cluster_limits import ClusterLimits
 from mirrormq.cluster.orphan_store import BATCH_MESSAGES
+from mirrormq.queues.queue_limits import QueueLimits
 from mirrormq.remote.remote_limits import RemoteLimits
 from mirrormq.replication.replication_limits import ReplicationLimits
 from mirrormq.storage.journal_limits import JournalLimits
@@ -78,6 +75,16 @@ TIGHTEST = RunLimits(
             parcel_bytes=100,
             parcels_unreported_max=2,
         ),
+        QueueLimits(
+            head_stored_messages=3,
+            head_messages=4,
+            lazy_head_messages=2,
+            mirror_memory_messages=2,
+            page_messages=3,
+            unacked_hot_messages=2,
+            deliveries_per_pump=3,
+            expired_per_look=2,
+        ),
     ),
     ClusterLimits(
         msgspec.structs.replace(
@@ -122,34 +129,3 @@ def _selected(usual: Any, tight: Any, number: int) -> Any:
         elif number and before != after and _is_tight(number, DRAWN_AS.get(name, name.upper())):
             chosen[name] = after
     return replace(usual, **chosen)
-
-
-TIGHT: dict[ModuleType, dict[str, object]] = {
-    limits: {
-        "HEAD_STORED_MESSAGES": 3,
-        "HEAD_MESSAGES": 4,
-        "LAZY_HEAD_MESSAGES": 2,
-        "MIRROR_MEMORY_MESSAGES": 2,
-        "PAGE_MESSAGES": 3,
-        "UNACKED_HOT_MESSAGES": 2,
-        "DELIVERIES_PER_PUMP": 3,
-        "EXPIRED_PER_LOOK": 2,
-    },
-}
-"""Tight value of each limit, by the module that reads the limit at run time."""
-
-
-@contextmanager
-def limits_tightened(number: int) -> Iterator[None]:
-    """Apply the tight limits that this number selects; 0 selects none."""
-    before: list[tuple[ModuleType, str, object]] = []
-    try:
-        for module, values in TIGHT.items():
-            for name, value in values.items():
-                if number and _is_tight(number, name):
-                    before.append((module, name, getattr(module, name)))
-                    setattr(module, name, value)
-        yield
-    finally:
-        for module, name, value in before:
-            setattr(module, name, value)

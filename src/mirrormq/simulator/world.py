@@ -49,7 +49,7 @@ from mirrormq.simulator.run_history import RunHistory
 from mirrormq.simulator.simulated_application import SimulatedApplication
 from mirrormq.simulator.simulated_links import SimulatedShovel
 from mirrormq.simulator.simulated_node import HostedApplication, SimulatedNode
-from mirrormq.simulator.tight_limits import limits_of, limits_tightened
+from mirrormq.simulator.tight_limits import limits_of
 from mirrormq.simulator.transaction_clients import GetClient, Holder, TransactionClient
 from mirrormq.simulator.virtual_time import VirtualTime
 from mirrormq.simulator.workload import (
@@ -261,10 +261,6 @@ class World:
 
     def run(self) -> None:
         """Run all phases; raises SimulationFailed."""
-        with limits_tightened(self.options.tight_limits):
-            self._run()
-
-    def _run(self) -> None:
         for node in self.nodes.values():
             node.start()
         self._until(lambda: self.serving() == self.names, FORM_MS, "the cluster did not form")
