@@ -34,7 +34,7 @@ class AmqpError(Exception):
         super().__init__(explanation)
         self.explanation = explanation
         self.reason = reason
-        """Machine-readable code (`ranges.reasons`) for replies that carry one. AMQP has no field for it."""
+        """Machine-readable code (`ranges.error_reasons`) for replies that carry one; AMQP has none."""
         self.class_id = class_id
         """None until the dispatching code fills in the offending method; 0 for no method."""
         self.method_id = method_id

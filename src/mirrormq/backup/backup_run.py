@@ -73,7 +73,7 @@ def _back_up_queue(
             extent, cut = cluster.cut(queue.vhost, queue.name)
             break
         except RequestRefused as error:
-            if error.reason == error_reasons.NO_QUEUE and "is down or inaccessible" not in error.text:
+            if error.reason == error_reasons.NO_QUEUE:
                 return None
             if time.monotonic() >= deadline_s:
                 raise BackupError(f"{error}; start the nodes that hold this queue") from None

@@ -87,8 +87,7 @@ class ClusterController:
         promotion_timeout_ms: int = PROMOTION_TIMEOUT_MS,
     ) -> None:
         state = member.metadata.state
-        self.member = member
-        self.handling = handling
+        self.member, self.handling = member, handling
         self.coordinator = Coordinator(
             member.name, state, PolicyMatcher(state), choose, promotion_timeout_ms, member.limits
         )
@@ -103,8 +102,7 @@ class ClusterController:
         self.alarms_heard: Callable[[dict[str, tuple[str, ...]]], None] = lambda alarms: None
         """Called when the alarms of other nodes have changed."""
         self._alarms: dict[str, tuple[str, ...]] = {}
-        self._application = application
-        self._send = send
+        self._application, self._send = application, send
         self._connectivity = ConnectivityMatrix()
         self._fork_recovery = ForkRecovery(member, handling, self.presences, self.serving, application, send)
         self._now_ms = 0

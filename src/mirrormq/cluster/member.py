@@ -97,9 +97,7 @@ class Member:
         limits: ClusterLimits = DEFAULT_LIMITS,
     ) -> None:
         """Create a member. `choose(n)` returns a number below n; `wake` schedules `work`."""
-        self.name = name
-        self.address = address
-        self.limits = limits
+        self.name, self.address, self.limits = name, address, limits
         self.listeners: list[Callable[[MemberEvent], None]] = []
         self._storage = storage
         self._rule = rule

@@ -49,6 +49,18 @@ class ImportOptions(NamedTuple):
     """Turn quorum queues into classic queues with a mirroring policy."""
 
 
+class UnknownVhost(ControlError):
+    """Error for an entry of a vhost that does not exist."""
+
+
+class EndNotImported(ValueError):
+    """Error for a binding whose exchange or queue was not imported."""
+
+
+class UnusableHash(ValueError):
+    """Error for a user whose password hash cannot be checked."""
+
+
 class SkippedEntry(NamedTuple):
     """Entry that was not imported."""
 
@@ -256,7 +268,7 @@ class ImportPlan:
             raise ValueError(f"a binding's destination_type is '{kind}'")
         for end, name in (("exchanges", entry["source"]), (f"{kind}s", entry["destination"])):
             if (end, vhost, name) in self._skipped_ends:
-                raise ValueError(f"its {end[:-1]} '{name}' was not imported")
+                raise EndNotImported(f"its {end[:-1]} '{name}' was not imported")
         yield c.PutBinding(
             r.Binding(
                 vhost,
@@ -271,7 +283,7 @@ class ImportPlan:
     def _vhost_name(self, entry: Entry) -> str:
         name = str(entry["vhost"])
         if name not in self._scratch.vhosts:
-            raise ControlError(f"Virtual host '{name}' does not exist", EXIT_DATA)
+            raise UnknownVhost(f"Virtual host '{name}' does not exist", EXIT_DATA)
         return name
 
 
@@ -297,7 +309,7 @@ def remedy(kind: str, entry: dict[str, Any], error: Exception) -> str:
     """Return one sentence that says what to do about an entry."""
     if isinstance(error, KeyError):
         return f"Add the key {error} to the entry and import the file again."
-    if "Virtual host" in str(error):
+    if isinstance(error, UnknownVhost):
         return f"Add it to the file, or run mirrormqctl add_vhost {entry.get('vhost')}; then import again."
     arguments = entry.get("arguments")
     queue_type = arguments.get("x-queue-type") if isinstance(arguments, dict) else None
@@ -307,9 +319,9 @@ def remedy(kind: str, entry: dict[str, Any], error: Exception) -> str:
         return "Streams have no equivalent: declare a classic queue and archive it with mirrormq pipeline."
     if kind == "exchanges" and entry.get("type") not in KINDS:
         return f"Change its type to one of {', '.join(sorted(KINDS))}."
-    if kind == "bindings" and "was not imported" in str(error):
+    if isinstance(error, EndNotImported):
         return "Follow the remedy of that entry; then import the file again."
-    if kind == "users" and "hash" in str(error):
+    if isinstance(error, UnusableHash):
         return f"Export the user again, or set a password (mirrormqctl add_user {entry.get('name')})."
     return OTHERWISE
 
@@ -327,9 +339,9 @@ def user_record(entry: dict[str, Any]) -> User:
     algorithm = entry.get("hashing_algorithm", passwords.SHA256)
     password_hash = str(entry["password_hash"])
     if algorithm not in passwords.ALGORITHMS:
-        raise ValueError(f"user '{entry['name']}' has the unknown hashing_algorithm '{algorithm}'")
+        raise UnusableHash(f"user '{entry['name']}' has the unknown hashing_algorithm '{algorithm}'")
     try:
         base64.b64decode(password_hash, validate=True)
     except binascii.Error:
-        raise ValueError(f"the password_hash of user '{entry['name']}' is not base64") from None
+        raise UnusableHash(f"the password_hash of user '{entry['name']}' is not base64") from None
     return User(entry["name"], password_hash, algorithm, tags, limits)

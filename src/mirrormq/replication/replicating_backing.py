@@ -55,8 +55,7 @@ class ReplicatingBackingQueue:
         self._is_behind = is_behind
         self._store = store
         self._append = append
-        self._removed = removed
-        self._appeared = appeared
+        self._removed, self._appeared = removed, appeared
         ready = inner.unstored()
         self._unstored = {message.sequence: message for message in (*ready, *out) if not message.position}
         """Messages that are not in the store; some may have been stored meanwhile."""

@@ -119,17 +119,10 @@ class Ring:
     """Membership of one node in one queue's ring."""
 
     def __init__(
-        self,
-        queue_id: int,
-        me: str,
-        view: View,
-        received: int = 0,
-        attempt: int = 0,
+        self, queue_id: int, me: str, view: View, received: int = 0, attempt: int = 0,
         limits: ReplicationLimits = DEFAULT_LIMITS,
-    ) -> None:
-        self.queue_id = queue_id
-        self.limits = limits
-        self.me = me
+    ) -> None:  # fmt: skip
+        self.queue_id, self.me, self.limits = queue_id, me, limits
         self.log = OperationLog(received)
         self.durable = received - 1
         """Last operation on this node's disk; at first one before `received`, because the initial state may
@@ -143,8 +136,7 @@ class Ring:
         self.excluded: frozenset[str] = frozenset()
         """Members that confirms do not wait for and for which no log is kept (master only)."""
         self.start = received
-        """Operation after which this member has all operations. Synchronisation brings everything before
-        it."""
+        """Operation after which this member has all; synchronisation brings everything before it."""
         self.attempt = attempt
         """Sync generation of this member's copy; 0 if it has been a member since the queue was declared.
 
@@ -171,8 +163,7 @@ class Ring:
         happened."""
         self._diverged = False
         self._requested_at: tuple[int, int] | None = None
-        """Version and last operation at the last request to the left neighbour. One request per state is
-        enough."""
+        """Version and last operation at the last request to the left neighbour: one per state is enough."""
         self._set_view(view)
         self.fresh = not self.is_master
         """This member has not received a batch yet, and begins at the start of the first one."""

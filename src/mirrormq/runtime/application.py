@@ -102,13 +102,9 @@ class Application:
         self._passwords = PasswordChecker(self._loop, self.after_waiting)
         cluster = node.cluster_node
         outside = Environment(
-            _unique_name,
-            random.randrange,
-            self._passwords.verify,
-            cluster.send,
-            cluster.congested,
+            _unique_name, random.randrange, self._passwords.verify, cluster.send, cluster.congested,
             node.limits,
-        )
+        )  # fmt: skip
         self.broker = Broker(settings, self.metadata, self.journal, self.clock, budget, outside)
         self._links = BrokerLinks(self)
         self.orphan_return = OrphanRestorer(self.broker, self.orphan_collector.orphans)
