@@ -95,6 +95,7 @@ PLACES: dict[tuple[str, str], tuple[exchanges.Exchange, ...]] = {
 ON_PEER = {
     ("remote/peer_session.py", "hold"): "remembers messages that are out with consumers",
     ("remote/remote_consumer.py", "hold"): "the same",
+    ("migration_io/moving_link.py", "hold"): "keeps acknowledgements until the ledger file is on disk",
     (
         "runtime/http_connection.py",
         "pause_reading",
