@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from mirrormq.errors import AmqpError, UnexpectedFrame
 from mirrormq.wire import large_bodies
 from mirrormq.wire.content import build_frames, method_frame
+from mirrormq.wire.frames import BODY
 from mirrormq.wire.large_bodies import LARGE_BYTES, large_run
 from mirrormq.wire.methods import encode_basic_publish, encode_channel_flow
 from mirrormq.wire.properties import BasicProperties, encode_properties
@@ -223,3 +225,31 @@ def test_a_sink_that_is_held_gets_no_more_and_nothing_is_lost() -> None:
     reading.feed(b"")
     assert sink.runs == [2, 2]
     assert sink.frames == [(1, 1, encode_channel_flow(True))]
+
+
+def long_publish(body: bytes, frame_max: int) -> bytes:
+    """Return a publish whose body takes several frames."""
+    content = build_frames(1, encode_properties(BasicProperties()), body, frame_max)
+    return method_frame(1, encode_basic_publish("", "q")) + content
+
+
+@pytest.mark.parametrize("size", [1 << 20, 300_000, 131_072, 100_000])
+@pytest.mark.parametrize("frame_max", [131_072, 50_000])
+def test_bodies_in_several_frames_are_the_same_messages(size: int, frame_max: int) -> None:
+    stream = b"".join(long_publish(bytes([fill]) * (400_000 + fill), frame_max) for fill in (1, 2, 3))
+    assert fed_from_shared(stream, size) == fed(stream, 0)
+
+
+def test_a_body_in_several_frames_is_copied_once_out_of_the_buffer() -> None:
+    body = bytes(8 * 131_064 + 64)
+    stream = view_of(long_publish(body, 131_072) * 2)
+    sink = Recorder()
+    reader = scanner(sink)
+    tracemalloc.start()
+    try:
+        reader.feed(stream)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert b"".join(payload for kind, _, payload in sink.frames if kind == BODY) == body * 2
+    assert peak_bytes < 2.2 * len(body)

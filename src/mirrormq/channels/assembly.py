@@ -4,9 +4,10 @@
 
 Any other frame in between is an unexpected frame, and closes the connection.
 
-A body may arrive in any number of frames, including empty ones. They are joined on arrival and split again
-to the frame size of the connection. A body in frames of one byte therefore costs no more than the same
-body in one frame. `max_message_size` bounds the collected bytes.
+A body may arrive in any number of frames, including empty ones. Full frames are kept as they are and joined
+once, with their headers, when the body is complete. All other frames are joined on arrival and split again to
+the frame size of the connection, so a body in frames of one byte costs no more than the same body in one
+frame. `max_message_size` bounds the collected bytes.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from mirrormq.errors import AmqpError, PreconditionFailed, UnexpectedFrame
 from mirrormq.wire import methods
-from mirrormq.wire.content import build_frames
+from mirrormq.wire.content import build_frames, content_of_pieces
 from mirrormq.wire.frame_errors import unreadable_frame
-from mirrormq.wire.frames import BODY, HEADER, METHOD
+from mirrormq.wire.frames import BODY, FRAME_OVERHEAD, HEADER, METHOD
 
 if TYPE_CHECKING:
     from mirrormq.channels.channel import Channel
@@ -31,13 +32,14 @@ BASIC_CLASS = 60
 class ContentAssembly:
     """Incomplete publish of a channel, if there is one."""
 
-    __slots__ = ("_body", "_channel", "_header", "_missing", "_oversized", "_publish", "_size")
+    __slots__ = ("_channel", "_header", "_missing", "_oversized", "_pieces", "_publish", "_size")
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._publish: bytes | None = None
         self._header: bytes | None = None
-        self._body: bytes | bytearray = b""
+        self._pieces: list[bytes | bytearray] = []
+        """Body so far: full frames, then at most one piece that collects the frames behind them."""
         self._missing = 0
         self._size = 0
         self._oversized = False
@@ -104,27 +106,39 @@ class ContentAssembly:
         self._missing -= len(payload)
         if self._missing < 0:
             raise self._unexpected()
-        if not self._body:
-            self._body = payload
-        elif isinstance(self._body, bytearray):
-            self._body += payload
-        else:
-            self._body = bytearray(self._body) + payload
+        self._collect(payload)
         if not self._missing:
             self._complete()
 
+    def _collect(self, payload: bytes) -> None:
+        if not payload:
+            return
+        pieces = self._pieces
+        full = self._channel.connection.frame_max - FRAME_OVERHEAD
+        last = pieces[-1] if pieces else None
+        if last is None or len(last) == full:
+            pieces.append(payload)
+        elif isinstance(last, bytearray):
+            last += payload
+        else:
+            pieces[-1] = bytearray(last) + payload
+
     def _complete(self) -> None:
-        publish, header = self._publish, self._header
+        publish, header, pieces = self._publish, self._header, self._pieces
         assert publish is not None and header is not None
-        properties, body = header[_HEADER_HEAD_SIZE:], bytes(self._body)
+        properties = header[_HEADER_HEAD_SIZE:]
         self._reset()
         channel = self._channel
-        content = build_frames(channel.number, properties, body, channel.connection.frame_max)
+        frame_max = channel.connection.frame_max
+        if not frame_max or len(pieces) == 1 or (pieces and len(pieces[-1]) + FRAME_OVERHEAD > frame_max):
+            content = build_frames(channel.number, properties, b"".join(pieces), frame_max)
+        else:
+            content = content_of_pieces(channel.number, properties, pieces)
         channel.publishes(publish, properties, [content])
 
     def _reset(self) -> None:
         self._publish = self._header = None
-        self._body = b""
+        self._pieces = []
         self._missing = 0
 
     def _unexpected(self, text: str = "") -> UnexpectedFrame:

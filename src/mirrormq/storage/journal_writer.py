@@ -43,6 +43,8 @@ class JournalWriter:
         self.shared_content_bytes_min = limits.shared_content_bytes_min
         self._before_first = before_first
         self._parts: list[bytes] = []
+        self._unjoined = False
+        """Whether a large content is a part of its own: joining would copy it."""
         self._written = 0
         """Offset in the tail up to which records were written to the kernel."""
         self._synced = 0
@@ -105,11 +107,12 @@ class JournalWriter:
         )  # fmt: skip
         if len(frames) < self.shared_content_bytes_min:
             body = head + publish + frames
+            self._parts.append(_pack_prefix(len(body), tail.checksum(tail.salt, body)))
+            self._parts.append(body)
+            self._end = offset + _PREFIX_BYTES + len(body)
         else:
-            body = self._large(head, publish, frames, message.body_size, offset)
-        self._parts.append(_pack_prefix(len(body), tail.checksum(tail.salt, body)))
-        self._parts.append(body)
-        self._end = offset + _PREFIX_BYTES + len(body)
+            front, content = self._large(head, publish, frames, message.body_size, offset)
+            self._end = offset + self._append_large(tail, front, content)
         message.position = position = tail.base + offset
         tail.total += 1
         tail.live += 1
@@ -178,13 +181,17 @@ class JournalWriter:
             )
             if len(frames) < self.shared_content_bytes_min:
                 body = head + publish + frames
+                after = end + prefix_bytes + len(body)
+                if after > limit and end > DATA_AT:
+                    break
+                parts.append(pack_prefix(len(body), checksum(salt, body)))
+                parts.append(body)
             else:
-                body = self._large(head, publish, frames, message.body_size, end)
-            after = end + prefix_bytes + len(body)
-            if after > limit and end > DATA_AT:
-                break
-            parts.append(pack_prefix(len(body), checksum(salt, body)))
-            parts.append(body)
+                front, content = self._large(head, publish, frames, message.body_size, end)
+                after = end + prefix_bytes + len(front) + len(content)
+                if after > limit and end > DATA_AT:
+                    break
+                self._append_large(tail, front, content)
             message.position = position = base + end
             sequences.append(sequence)
             positions.append(position)
@@ -192,15 +199,30 @@ class JournalWriter:
             end = after
         self._end = end
 
-    def _large(self, head: bytes, publish: bytes, frames: bytes, body_bytes: int, offset: int) -> bytes:
-        """Build a record with a large content at an offset: a reference if the buffer has the content
-        already. If the tail has no room for the record, the next tail begins without known contents."""
+    def _large(
+        self, head: bytes, publish: bytes, frames: bytes, body_bytes: int, offset: int
+    ) -> tuple[bytes, bytes]:
+        """Return the two parts of a record with a large content at an offset. The second part is the content
+        itself; it is empty if the buffer has the content already and the first part refers to it. If the tail
+        has no room for the record, the next tail begins without known contents."""
         known = self._contents.get(id(frames))
         if known is None:
             self._contents[id(frames)] = (frames, offset)
-            return head + publish + frames
+            return head + publish, frames
         shared = bytes((head[0], head[1] | journal_records.SHARED)) + head[2:]
-        return shared + publish + journal_records.REFERENCE.pack(known[1], body_bytes)
+        return shared + publish + journal_records.REFERENCE.pack(known[1], body_bytes), b""
+
+    def _append_large(self, tail: Segment, front: bytes, content: bytes) -> int:
+        """Append a record without joining its parts. Return its size."""
+        size = len(front) + len(content)
+        checksum = tail.checksum(tail.salt, front)
+        if content:
+            checksum = tail.checksum(checksum, content)
+        self._parts.append(_pack_prefix(size, checksum) + front)
+        if content:
+            self._parts.append(content)
+            self._unjoined = True
+        return _PREFIX_BYTES + size
 
     def append_contents(
         self,
@@ -251,15 +273,17 @@ class JournalWriter:
         body_size, body_size_at = journal_records.BODY_SIZE.unpack_from, journal_records.BODY_SIZE_AT
         for publish, frames, ingested_ms in zip(publishes, contents, times, strict=True):
             body = (
-                pack_head(0xE7, flags, 0, len(publish), queue_id, sequence, ingested_ms, expires_at)
-                + publish
-                + frames
+                pack_head(0xE7, flags, 0, len(publish), queue_id, sequence, ingested_ms, expires_at) + publish
             )
-            after = end + prefix_bytes + len(body)
+            after = end + prefix_bytes + len(body) + len(frames)
             if after > limit and end > DATA_AT:
                 break
-            parts.append(pack_prefix(len(body), checksum(salt, body)))
-            parts.append(body)
+            if len(frames) < self.shared_content_bytes_min:
+                body += frames
+                parts.append(pack_prefix(len(body), checksum(salt, body)))
+                parts.append(body)
+            else:
+                self._append_large(tail, body, frames)
             positions.append(base + end)
             sizes.append(body_size(frames, body_size_at)[0])
             sequence += 1
@@ -296,12 +320,15 @@ class JournalWriter:
         body = _pack_written(journal_records.WRITTEN, self._synced)
         self._parts += (_pack_prefix(len(body), tail.checksum(tail.salt, body)), body)
         self._end += journal_records.WRITTEN_BYTES
-        data = b"".join(self._parts)
         try:
-            self._file.write(data, self._written)
+            if self._unjoined:
+                self._file.write_parts(self._parts, self._written)
+            else:
+                self._file.write(b"".join(self._parts), self._written)
         except OSError as error:
             raise self.fail(error) from error
         self._parts = []
+        self._unjoined = False
         self._contents.clear()
         self._written = tail.used_bytes = self._end
 

@@ -9,7 +9,7 @@ determines a run.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mirrormq.storage import journal_records
 from mirrormq.storage.disk import File
@@ -78,6 +78,9 @@ class SimulatedFile:
             raise OSError(self._disk.write_error, "simulated")
         self._disk.check_space(offset + len(data) - len(self._content.current))
         self._change((offset, bytes(data)))
+
+    def write_parts(self, parts: Sequence[bytes], offset: int) -> None:
+        self.write(b"".join(parts), offset)
 
     def read(self, size: int, offset: int) -> bytes:
         self._check()

@@ -11,6 +11,7 @@ The scanner has verified them, so these functions do not check for damage.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Final
 
 METHOD_FRAME: Final = 1
@@ -43,7 +44,22 @@ def method_frame(channel: int, payload: bytes) -> bytes:
 def build_frames(channel: int, properties_payload: bytes, body: bytes | bytearray, frame_max: int) -> bytes:
     """Return the content frames of a new message; `frame_max` 0 means no limit."""
     header = _header_frame(channel, properties_payload, len(body))
-    return header + _body_frames(channel, body, frame_max)
+    if frame_max and len(body) > frame_max - FRAME_OVERHEAD_BYTES:
+        return _joined_frames(channel, header, split(body, frame_max))
+    return header + _FRAME_HEAD.pack(BODY_FRAME, channel, len(body)) + body + _FRAME_END if body else header
+
+
+def content_of_pieces(channel: int, properties_payload: bytes, pieces: Sequence[bytes | bytearray]) -> bytes:
+    """Return the content frames of a new message with a body frame for each piece; copies the body once."""
+    header = _header_frame(channel, properties_payload, sum([len(piece) for piece in pieces]))
+    return _joined_frames(channel, header, pieces)
+
+
+def split(body: bytes | bytearray, frame_max: int) -> list[memoryview]:
+    """Return the pieces of a body for frames of at most `frame_max` bytes."""
+    piece_max = frame_max - FRAME_OVERHEAD_BYTES
+    view = memoryview(body)
+    return [view[start : start + piece_max] for start in range(0, len(body), piece_max)]
 
 
 def _header_frame(channel: int, properties_payload: bytes, body_size: int) -> bytes:
@@ -52,15 +68,10 @@ def _header_frame(channel: int, properties_payload: bytes, body_size: int) -> by
     return head + properties_payload + _FRAME_END
 
 
-def _body_frames(channel: int, body: bytes | bytearray, frame_max: int) -> bytes:
-    piece_max = frame_max - FRAME_OVERHEAD_BYTES
-    if not body:
-        return b""
-    if frame_max == 0 or len(body) <= piece_max:
-        return _FRAME_HEAD.pack(BODY_FRAME, channel, len(body)) + body + _FRAME_END
-    parts: list[bytes | bytearray] = []
-    for start in range(0, len(body), piece_max):
-        piece = body[start : start + piece_max]
+def _joined_frames(channel: int, header: bytes, pieces: Sequence[bytes | bytearray | memoryview]) -> bytes:
+    """Return a header frame and a body frame for each piece, joined with one copy."""
+    parts: list[bytes | bytearray | memoryview] = [header]
+    for piece in pieces:
         parts += (_FRAME_HEAD.pack(BODY_FRAME, channel, len(piece)), piece, _FRAME_END)
     return b"".join(parts)
 
@@ -135,9 +146,9 @@ def reframe(frames: bytes, channel: int, frame_max: int) -> bytes:
         offset += FRAME_OVERHEAD_BYTES + sizes[-1]
     if not sizes or max(sizes) + FRAME_OVERHEAD_BYTES <= frame_max:
         return rechannel(frames, channel)
-    parts = [rechannel(frames[:body_at], channel)]
+    pieces: list[memoryview] = []
     offset = body_at
     for size in sizes:
-        parts.append(_body_frames(channel, frames[offset + 7 : offset + 7 + size], frame_max))
+        pieces += split(frames[offset + 7 : offset + 7 + size], frame_max)
         offset += FRAME_OVERHEAD_BYTES + size
-    return b"".join(parts)
+    return _joined_frames(channel, rechannel(frames[:body_at], channel), pieces)

@@ -59,6 +59,18 @@ def large_run(view: memoryview, at: int, most: int, limit: int) -> LargeRun | No
     return LargeRun(at, channel, heads[HEAD_SIZE : header_at - 1], properties, contents)
 
 
+def begins_long(view: memoryview, at: int, header_at: int, whole_max: int) -> bool:
+    """Return whether the method frame at `at` is a publish whose body is too large for one frame."""
+    heads = bytes(view[at : at + HEADS_BYTES_MAX])
+    header_at -= at
+    if header_at + HEAD_SIZE + 14 > len(heads) or not heads.startswith(BASIC_PUBLISH, HEAD_SIZE):
+        return False
+    kind, channel, _, class_id, weight, body_size = CONTENT_HEAD(heads, header_at)
+    return (kind, channel, class_id, weight) == (
+        HEADER, int.from_bytes(heads[1:3], "big"), BASIC_CLASS, 0
+    ) and body_size > whole_max  # fmt: skip
+
+
 def _offsets(heads: bytes) -> tuple[int, int, int] | None:
     """Return channel, offset of the header frame and of the body frame, if a large publish begins like
     this."""

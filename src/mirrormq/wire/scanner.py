@@ -20,7 +20,7 @@ from typing import Final, Protocol
 from mirrormq.errors import AmqpError
 from mirrormq.wire.frame_errors import unreadable_frame
 from mirrormq.wire.frames import BODY, FRAME_END, FRAME_OVERHEAD, HEAD_SIZE, HEADER, METHOD
-from mirrormq.wire.large_bodies import large_run
+from mirrormq.wire.large_bodies import begins_long, large_run
 from mirrormq.wire.runs import (
     ACK_SIZE,
     ALIKE_MIN,
@@ -179,11 +179,21 @@ class Scanner:
                 at = missing if self._content_at else 0  # skip a refused publish too
                 if at and self._take_split(view[:missing]):
                     self.large_bytes = whole
+                elif not at and missing and not sink.held:
+                    at = missing  # skip a refused frame too
+                    self._scan(self._with_rest(view[:missing]), 0)
                 else:
                     at = 0
             while self.publishing and not self._rest_size and not sink.held:
                 run = large_run(view, at, self.max_run, self.whole_max)
-                if run is None or not sink.may_publish():
+                if run is None:
+                    start, at = at, self._end_of_frame(view, at)
+                    if at == start:
+                        break
+                    kind, channel, _ = _HEAD(bytes(view[start : start + HEAD_SIZE]), 0)
+                    sink.frame(kind, channel, bytes(view[start + HEAD_SIZE : at - 1]))
+                    continue
+                if not sink.may_publish():
                     break
                 self.large_bytes = (run.end - at) // len(run.contents)
                 at = run.end
@@ -192,6 +202,21 @@ class Scanner:
             self._keep(bytes(view[at:]))
             raise
         return bytes(view[at:])
+
+    def _end_of_frame(self, view: memoryview, at: int) -> int:
+        """Return the offset after the frame at `at` if it belongs to a publish whose body has several frames;
+        `at` otherwise."""
+        if len(view) - at < HEAD_SIZE:
+            return at
+        kind, _, size = _HEAD(bytes(view[at : at + HEAD_SIZE]), 0)
+        end = at + HEAD_SIZE + size
+        if end >= len(view) or view[end] != FRAME_END or (self.frame_max and size > self.frame_max):
+            return at
+        if kind == METHOD:
+            long = begins_long(view, at, end + 1, self.whole_max) and self.sink.may_publish()
+        else:
+            long = kind in (HEADER, BODY)
+        return end + 1 if long else at
 
     def _complete(self, data: bytes, missing: int) -> None:
         """Scan the rest with `missing` octets more; the data after them need not be copied for it."""
