@@ -17,6 +17,7 @@ from pyspark.sql.functions import window
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mirrormq.spark import register
+from mirrormq.spark.data_source_options import COLUMNS
 from mirrormq.spark.decode import dead_letters, json_body, split_bad, text_body
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.ports import free_port
@@ -192,7 +193,8 @@ def test_bad_rows_become_dead_letters(spark: SparkSession, uri: str, channel: Ch
     other = channel.queue_declare("", exclusive=True).method.queue
     for body in (b'{"id": 1}', b"no JSON"):
         channel.basic_publish("", queue, body, pika.BasicProperties(headers={"n": "7"}, message_id="m"))
-    frame = spark.read.format("mirrormq").options(uri=uri, queue=queue).load()
+    columns = ",".join((*COLUMNS, "headers_typed"))
+    frame = spark.read.format("mirrormq").options(uri=uri, queue=queue, columns=columns).load()
     bad = split_bad(json_body(frame, "id long"))[1]
     dead_letters(bad).write.format("mirrormq").mode("append").options(uri=uri, routingKey=other).save()
     _, properties, body = channel.basic_get(other, auto_ack=True)
