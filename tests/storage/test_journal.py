@@ -6,12 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from mirrormq.queues.envelope import make_envelope as real_envelope
 from mirrormq.queues.message import Message
 from mirrormq.storage.disk import LocalDisk
 from mirrormq.storage.journal import Journal
 from mirrormq.storage.queue_store import JournalQueue
 from mirrormq.storage.recovery_report import RecoveryReport
+from mirrormq.wire.content import build_frames
+from mirrormq.wire.methods import encode_basic_publish
+from mirrormq.wire.properties import BasicProperties, encode_properties
 from tests.storage.support import (
+    DIRECTORY,
     content_frames,
     disk,
     journal,
@@ -30,7 +35,7 @@ def test_a_message_is_loaded_as_it_was_appended() -> None:
     [loaded] = store.load([3])
     assert (loaded.frames, loaded.sequence, loaded.expires_at) == (original.frames, 3, 1234)
     assert loaded.position == original.position > 0
-    assert (loaded.envelope.publish, loaded.envelope.properties) == (b"where to", b"\x10\x00\x02")
+    assert (loaded.envelope.publish, loaded.properties) == (b"where to", b"\x10\x00\x02")
 
 
 def test_one_message_is_written_and_acknowledged_like_several() -> None:
@@ -252,3 +257,29 @@ def test_a_closed_journal_refuses_work() -> None:
     made.close()
     with pytest.raises(Exception, match="closed"):
         made.queue(1).append(messages(1, 1), durable=True)
+
+
+def test_loaded_messages_with_own_ids_share_an_envelope() -> None:
+    """Properties that do not concern the broker must not cost an envelope for each message."""
+    store = Journal(disk(), DIRECTORY, real_envelope)
+    store.open()
+    payload = encode_basic_publish("amq.topic", "key")
+
+    def stored(sequence: int, properties: BasicProperties) -> Message:
+        encoded = encode_properties(properties)
+        made = Message(real_envelope(payload, encoded), build_frames(1, encoded, b"body", 0))
+        made.sequence = sequence
+        return made
+
+    plain = [stored(n, BasicProperties(delivery_mode=2, message_id=f"id {n}")) for n in (1, 2, 3)]
+    urgent = stored(4, BasicProperties(delivery_mode=2, message_id="id 4", priority=7))
+    expiring = stored(5, BasicProperties(delivery_mode=2, message_id="id 5", expiration="60000"))
+    store.queue(7).append([*plain, urgent, expiring], durable=True)
+    loaded = store.queue(7).load([1, 2, 3, 4, 5])
+    assert len({id(message.envelope) for message in loaded[:3]}) == 1
+    assert [message.envelope.priority for message in loaded] == [0, 0, 0, 7, 0]
+    assert [message.envelope.expiration_ms for message in loaded] == [None, None, None, None, 60_000]
+    assert [message.properties for message in loaded] == [
+        encode_properties(BasicProperties(delivery_mode=2, message_id=f"id {n}")) for n in (1, 2, 3)
+    ] + [urgent.properties, expiring.properties]
+    assert loaded[0].envelope.deliver_suffix == plain[0].envelope.deliver_suffix

@@ -1,9 +1,13 @@
-"""Message reader: reads neighbours in one read, verifies each record, shares equal envelopes."""
+"""Message reader: reads neighbours in one read, verifies each record, shares envelopes.
+
+Messages with equal publish payloads whose properties do not concern the broker share one envelope, as when
+they were published (`wire.properties.plain_traits`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from struct import Struct
+from typing import Final
 
 from mirrormq.queues.message import Envelope, Message
 from mirrormq.storage import journal_records
@@ -18,16 +22,20 @@ from mirrormq.storage.journal_limits import (
 from mirrormq.storage.journal_writer import JournalWriter
 from mirrormq.storage.position_table import PositionTable
 from mirrormq.storage.segments import Segment, Segments
-from mirrormq.wire.content import HEADER_PAYLOAD_AT, PROPERTIES_AT
+from mirrormq.wire.content import properties_of
+from mirrormq.wire.properties import NOT_PLAIN, plain_traits
 
 MakeEnvelope = Callable[[bytes, bytes], Envelope]
 """Function of the basic.publish payload and the raw properties, beginning with their flags."""
 
-NOT_A_MESSAGE = bytes(journal_records.MESSAGE_HEAD.size)
+_HEAD_BYTES: Final[int] = journal_records.MESSAGE_HEAD.size
+NOT_A_MESSAGE: Final = bytes(_HEAD_BYTES)
 """Head of a message of queue 0, which does not exist."""
 
-FRAME_SIZE = Struct(">I")
-FRAME_SIZE_AT = 3
+_start_of: Final[Callable[[bytes, int], tuple[int, int, int]]] = journal_records.START.unpack_from
+_head_of: Final[Callable[[bytes], tuple[int, int, int, int, int, int, int, int]]] = (
+    journal_records.MESSAGE_HEAD.unpack_from
+)
 
 
 class MessageReader:
@@ -42,6 +50,8 @@ class MessageReader:
         self._make_envelope = make_envelope
         self.messages_read = 0
         """Number of messages read since the start."""
+        self._plain_envelopes: dict[tuple[bytes, int], Envelope] = {}
+        """Envelopes by publish payload and traits, of messages whose properties do not concern the broker."""
         self._envelopes: dict[tuple[bytes, bytes], Envelope] = {}
 
     def read_record(self, segment: Segment, offset: int) -> bytes | None:
@@ -120,22 +130,16 @@ class MessageReader:
         except OSError:
             damaged += [sequence for _, sequence in wanted]
             return
-        salt, checksum, start_of = segment.salt, segment.checksum, journal_records.START.unpack_from
+        salt, checksum = segment.salt, segment.checksum
         prefix_bytes, size = journal_records.PREFIX_BYTES, len(data)
-        head_of, head_bytes = journal_records.MESSAGE_HEAD.unpack_from, journal_records.MESSAGE_HEAD.size
-        frame_size, body_size, body_size_at = (
-            FRAME_SIZE.unpack_from,
-            journal_records.BODY_SIZE.unpack_from,
-            journal_records.BODY_SIZE_AT,
-        )
-        last_publish = last_properties = b""
+        last_publish, last_traits = b"", NOT_PLAIN
         envelope: Envelope | None = None
         for position, sequence in wanted:
             offset = position - first + prefix_bytes
-            if offset + head_bytes > size:
+            if offset + _HEAD_BYTES > size:
                 damaged.append(sequence)
                 continue
-            length, check, kind = start_of(data, offset - prefix_bytes)
+            length, check, kind = _start_of(data, offset - prefix_bytes)
             body = data[offset : offset + length]
             if len(body) < length:
                 body = self._read_long(segment, position, length)
@@ -144,17 +148,17 @@ class MessageReader:
                 continue
             if kind != journal_records.MESSAGE or body[1] & journal_records.SHARED:
                 body = self._with_own_content(segment, body)
-            _, _, _, publish_length, owner, number, ingested_ms, expires_at = head_of(body)
+            _, _, _, publish_length, owner, number, ingested_ms, expires_at = _head_of(body)
             if owner != queue_id or number != sequence:  # a valid record, but of another message
                 damaged.append(sequence)
                 continue
-            publish = body[head_bytes : head_bytes + publish_length]
-            frames = body[head_bytes + publish_length :]
-            properties = frames[PROPERTIES_AT : HEADER_PAYLOAD_AT + frame_size(frames, FRAME_SIZE_AT)[0]]
-            if envelope is None or properties != last_properties or publish != last_publish:
-                envelope = self._envelope(publish, properties)
-                last_publish, last_properties = publish, properties
-            message = Message(envelope, frames, expires_at, body_size(frames, body_size_at)[0])
+            publish = body[_HEAD_BYTES : _HEAD_BYTES + publish_length]
+            frames = body[_HEAD_BYTES + publish_length :]
+            traits = plain_traits(frames)
+            if envelope is None or traits != last_traits or traits == NOT_PLAIN or publish != last_publish:
+                envelope = self._envelope(publish, frames, traits)
+                last_publish, last_traits = publish, traits
+            message = Message(envelope, frames, expires_at)
             message.sequence = sequence
             message.position = position
             message.ingested_ms = ingested_ms
@@ -173,7 +177,21 @@ class MessageReader:
         except OSError:
             return b""
 
-    def _envelope(self, publish: bytes, properties: bytes) -> Envelope:
+    def _envelope(self, publish: bytes, frames: bytes, traits: int) -> Envelope:
+        """Return the envelope of a message with these traits."""
+        if traits == NOT_PLAIN:
+            return self._own_envelope(publish, properties_of(frames))
+        key = (publish, traits)
+        envelope = self._plain_envelopes.get(key)
+        if envelope is None:
+            if len(self._plain_envelopes) >= ENVELOPE_CACHE_ENTRIES:
+                self._plain_envelopes.clear()
+            envelope = self._plain_envelopes[key] = self._make_envelope(publish, properties_of(frames))
+            envelope.properties = None
+        return envelope
+
+    def _own_envelope(self, publish: bytes, properties: bytes) -> Envelope:
+        """Return the envelope of messages with equal properties."""
         key = (publish, properties)
         envelope = self._envelopes.get(key)
         if envelope is None:
