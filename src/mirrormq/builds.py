@@ -20,16 +20,19 @@ from types import ModuleType
 
 _MODULES_BY_PACKAGE = {
     "wire": "frames content header_walk runs large_bodies scanner properties",
-    "connections": "connection direct_connection",
-    "channels": "channel publishing routes confirm_ledger consumer acknowledgements unacked assembly",
+    "connections": "states connection direct_connection",
+    "channels": "channel publishing routes confirm_ledger consumer consumer_methods acknowledgements unacked "
+    "assembly transactions",
     "queues": "message envelope queue publish_intake confirm_tracker consumer_turns expiry redelivery "
-    "dead_lettering deduplication pages leased_pages paged_queue queue_host memory_budget queue_settings "
-    "turn_work kept_deliveries",
+    "dead_lettering deduplication pages leased_pages paged_queue queue_host memory_budget memory_use "
+    "queue_settings turn_work kept_deliveries",
     "storage": "journal journal_records journal_writer queue_store position_table segments disk disk_stats "
-    "damage",
+    "damage message_reader",
     "broker": "broker connection_base outbox copy_reports replica_manager traffic_counters "
     "per_object_counters",
     "remote": "remote_endpoint served_queues",
+    "runtime": "amqp_socket client_sockets turn_loop turn_times",
+    "events": "log_buffer",
     "sequences": "spans",
 }
 CORE_MODULES = frozenset(

@@ -2,9 +2,13 @@
 
 `config.settings` holds the limits that an operator may set. The values here are sizes of our own buffers,
 caches and batches. They are in one file to show in one place how much memory each can cost.
+
+Compiled code contains the values that are Final, and looks up all others: those are changed by tests.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 CONTROL_REQUEST_BYTES_MAX = 64 * 1024 * 1024
 """Largest control request. The largest real one is `import_definitions`: RabbitMQ accepts 10 MB over HTTP,
@@ -21,11 +25,11 @@ short compared with the rest of a stop."""
 SOCKET_PATH_BYTES_MAX = 107
 """Longest path of a Unix socket on Linux: `sun_path` has 108 bytes, one of them a NUL."""
 
-MESSAGE_OVERHEAD_BYTES = 400
+MESSAGE_OVERHEAD_BYTES: Final = 400
 """Memory of a message beside its body: measured 192 bytes (object, frame headers, slot in the deque), plus
 160 while it is unacked, rounded up."""
 
-CHANNEL_PLACES_MAX = 1_000
+CHANNEL_PLACES_MAX: Final = 1_000
 """Exchanges, queues, and pairs of both that a channel counts separately: some 100 bytes each. Clients use a
 handful on one channel. Above the limit the channel drops the oldest."""
 
@@ -45,20 +49,20 @@ DEAD_LETTERS_HEADER_BYTES_MAX = 64 * 1024
 `DEAD_LETTER_HEADER_BYTES` do not count. The broker decodes and encodes the headers of a dead letter again:
 120 KiB of them took 45 ms."""
 
-DELIVERY_BATCH = 1024
+DELIVERY_BATCH: Final = 1024
 """Messages that a consumer without a prefetch limit receives at once."""
 
-PUBLISH_TARGETS_CACHED = 1024
+PUBLISH_TARGETS_CACHED: Final = 1024
 """Distinct basic.publish payloads whose routes a channel caches."""
 
 TURN_EFFORT = 4096
-METADATA_WRITE_EFFORT = 128
-HEADER_BYTES_PER_EFFORT = 64
+METADATA_WRITE_EFFORT: Final = 128
+HEADER_BYTES_PER_EFFORT: Final = 64
 """Work of one client in one turn of the loop before other clients are served: 4096 ordinary methods (20 to 40
 ms at 5 to 10 µs each), or 32 that change metadata (a durable declaration waits for the disk, about a
 millisecond). Reading headers costs some 20 ns a byte: 64 bytes of them count as one more method."""
 
-REPLY_BYTES_MAX = 1024 * 1024
+REPLY_BYTES_MAX: Final = 1024 * 1024
 """Replies, returns and confirms that may wait for a client before its requests wait too. It equals the limit
 for waiting deliveries: no client has to read deliveries in order to publish."""
 
@@ -71,7 +75,7 @@ LOGIN_PIPELINED_BYTES_MAX = 64 * 1024
 """Input that the broker reads from a client while its password is checked. Clients send nothing at that
 point, or a few hundred bytes of declarations."""
 
-POSTPONED_BYTES_MAX = 1024 * 1024
+POSTPONED_BYTES_MAX: Final = 1024 * 1024
 """Frames of a connection that the broker defers for channels that wait for a reply, before it stops reading.
 Enough work for a second channel, and no more than the buffers of a socket hold anyway."""
 
@@ -104,7 +108,7 @@ CLOSE_FLUSH_TIMEOUT_S = 5.0
 """Time for the last bytes of a closed connection to leave. RabbitMQ does not wait at all (it sets SO_LINGER
 to zero); a client on a slow network should still receive the reason for the close."""
 
-SOCKET_OUTPUT_BYTES_MAX = 1024 * 1024
+SOCKET_OUTPUT_BYTES_MAX: Final = 1024 * 1024
 """Output that may wait for a slow client before its deliveries stop: a few round trips of a fast network, and
 2 GB for 2,000 clients that all stop reading at once."""
 
@@ -118,10 +122,10 @@ about 9 ms."""
 USAGE_INTERVAL_S = 0.25
 """Delay until other nodes learn that a connection or channel that counted towards a limit has closed."""
 
-CONGESTED_MESSAGES = 1024
-CONGESTED_BYTES = 2 * 1024 * 1024
-PUBLISHER_CREDIT = 256
-BYTES_PER_CREDIT = 2 * 1024
+CONGESTED_MESSAGES: Final = 1024
+CONGESTED_BYTES: Final = 2 * 1024 * 1024
+PUBLISHER_CREDIT: Final = 256
+BYTES_PER_CREDIT: Final = 2 * 1024
 PUBLISHER_REST_S = 0.002
 """Backpressure. A queue with consumers and more than `CONGESTED_MESSAGES` ready pauses a publisher that has
 used its credit, until the queue is shorter, at most `PUBLISHER_REST_S`. Without it a publisher with a large
@@ -135,7 +139,7 @@ COLLECTOR_THRESHOLD = 200_000
 with a million unacked deliveries (measured). Messages hold no cycles, hence runs may be rare. Throughput
 equals that of Python's default, 700."""
 
-COMMIT_POSTPONEMENTS = 8
+COMMIT_POSTPONEMENTS: Final = 8
 """Number of socket polls by which a group commit is postponed while the sockets have input. A poll costs some
 microseconds, an fsync 200 to 2,000. With a publisher that sends slices of 100 messages, five fsyncs become
 one: 234,000 persistent messages a second instead of 130,000."""
@@ -144,5 +148,5 @@ METADATA_WAIT_TIMEOUT_S = 30.0
 """Time that a command or an HTTP request waits for the cluster to commit its metadata change: longer than any
 election, shorter than an operator's patience. Without a majority it fails."""
 
-UNJOINED_BYTES_MIN = 16 * 1024
+UNJOINED_BYTES_MIN: Final = 16 * 1024
 """Size from which chunks of output are not joined: joining costs more than a longer list of buffers."""

@@ -85,12 +85,12 @@ PLACES: dict[tuple[str, str], tuple[exchanges.Exchange, ...]] = {
     ("runtime/amqp_socket.py", "READ_BYTES_PER_EFFORT"): (exchanges.large_publishes,),
     ("runtime/amqp_socket.py", "SOCKET_OUTPUT_BYTES_MAX"): (exchanges.slow_reader,),
     ("runtime/amqp_socket.py", "pause_reading"): (exchanges.alarm, exchanges.congested_queue),
-    ("runtime/application.py", "COMMIT_POSTPONEMENTS"): (exchanges.persistent_publishes,),
     ("runtime/commit_polls.py", "COMMIT_POSTPONEMENTS"): (exchanges.persistent_publishes,),
     ("runtime/client_sockets.py", "PUBLISHER_REST_S"): (exchanges.congested_queue,),
     ("runtime/peer_link.py", "CONGESTED_BYTES"): (exchanges.congested_link,),
     ("runtime/peer_link.py", "RELIEVED_BYTES"): (exchanges.congested_link,),
     ("runtime/peer_link.py", "WRITE_BYTES_PER_TURN"): (exchanges.congested_link,),
+    ("runtime/turn_loop.py", "COMMIT_POSTPONEMENTS"): (exchanges.persistent_publishes,),
 }
 
 ON_PEER = {

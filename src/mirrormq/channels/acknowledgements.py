@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mirrormq.channels.unacked import Delivery
 from mirrormq.errors import NotImplementedByBroker, PreconditionFailed
 from mirrormq.queues.message import Message
-from mirrormq.queues.queue_interface import QueueInterface
+from mirrormq.queues.queue import AnyQueue
 from mirrormq.wire import methods
 
 if TYPE_CHECKING:
@@ -119,9 +119,9 @@ def give_back(channel: Channel, deliveries: list[Delivery]) -> None:
     _free(channel, settled)
 
 
-def _grouped(deliveries: list[Delivery]) -> tuple[dict[QueueInterface, list[Message]], dict[Consumer, int]]:
+def _grouped(deliveries: list[Delivery]) -> tuple[dict[AnyQueue, list[Message]], dict[Consumer, int]]:
     """Return the messages of each queue, and the number of deliveries of each consumer."""
-    groups: dict[QueueInterface, list[Message]] = {}
+    groups: dict[AnyQueue, list[Message]] = {}
     settled: dict[Consumer, int] = {}
     for message, queue, consumer, _, _ in deliveries:
         group = groups.get(queue)

@@ -8,7 +8,7 @@ everything else.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from mirrormq import limits
 from mirrormq.auth import access_errors
@@ -60,7 +60,8 @@ METHODS: dict[int, Handler] = {
     **transactions.METHODS,
 }
 
-_BASIC_ACK = methods.BASIC_ACK
+_BASIC_ACK: Final = methods.BASIC_ACK
+_BASIC_GET: Final = methods.BASIC_GET
 
 
 class Channel:
@@ -125,6 +126,9 @@ class Channel:
             return
         if method_id == _BASIC_ACK and len(payload) == 13:
             acknowledgements.acknowledge(self, int.from_bytes(payload[4:12], "big"), payload[12] & 1 != 0)
+            return
+        if method_id == _BASIC_GET:
+            consumer_methods.get(self, methods.decode_basic_get(payload))
             return
         method = decode_method(payload)
         handler = METHODS.get(method_id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mirrormq.sequences.spans import Interval, intervals_of, joined_intervals
+from mirrormq.sequences.spans import Interval, interval, intervals_of, joined_intervals
 from mirrormq.wire.methods import encode_basic_nack
 from mirrormq.wire.runs import BASIC_ACK
 
@@ -45,7 +45,7 @@ class ConfirmLedger:
             for number in range(first, self.next_number):
                 self._shared[number] = queues
         elif queues == 0:
-            self._finished.append(Interval(first, first + count - 1))
+            self._finished.append(interval(first, first + count - 1))
         return first
 
     def confirmed(self, first: int, last: int) -> None:
@@ -53,9 +53,9 @@ class ConfirmLedger:
         if not self._shared:
             finished = self._finished
             if finished and finished[-1][1] + 1 == first:
-                finished[-1] = Interval(finished[-1][0], last)
+                finished[-1] = interval(finished[-1][0], last)
             else:
-                finished.append(Interval(first, last))
+                finished.append(interval(first, last))
             return
         for number in range(first, last + 1):
             waiting = self._shared.get(number, 1) - 1
@@ -63,7 +63,7 @@ class ConfirmLedger:
                 self._shared[number] = waiting
             else:
                 self._shared.pop(number, None)
-                self._finished.append(Interval(number, number))
+                self._finished.append(interval(number, number))
 
     def refused(self, number: int) -> None:
         """Record that one queue has refused this publish."""

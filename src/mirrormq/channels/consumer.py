@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from mirrormq import limits
 from mirrormq.queues.consumer_turns import ConsumerDescription
 from mirrormq.queues.message import Message
-from mirrormq.queues.queue_interface import QueueInterface
+from mirrormq.queues.queue import AnyQueue
 from mirrormq.wire.content import rechannel, reframe
 from mirrormq.wire.fields import Table, encode_short_string, encode_table
 from mirrormq.wire.frames import METHOD
@@ -35,7 +35,7 @@ class Consumer:
     def __init__(
         self,
         channel: Channel,
-        queue: QueueInterface,
+        queue: AnyQueue,
         tag: str,
         *,
         no_ack: bool,
@@ -45,7 +45,7 @@ class Consumer:
         arguments: Table,
     ) -> None:
         self.channel = channel
-        self.queue = queue
+        self.queue: AnyQueue = queue
         self.tag = tag
         self.no_ack = no_ack
         self.exclusive = exclusive

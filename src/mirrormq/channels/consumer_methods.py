@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mirrormq.broker import arguments as queue_arguments
 from mirrormq.broker.direct_replies import QUEUE_NAME
@@ -11,12 +11,15 @@ from mirrormq.channels import acknowledgements, direct_reply_to
 from mirrormq.channels.consumer import Consumer
 from mirrormq.errors import AmqpError, NotAllowed, NotImplementedByBroker, PreconditionFailed
 from mirrormq.queues.message import Message
-from mirrormq.queues.queue_interface import QueueInterface, Refused
+from mirrormq.queues.queue import AnyQueue, Queue
+from mirrormq.queues.queue_interface import Refused
 from mirrormq.wire import methods
 from mirrormq.wire.fields import TYPE_NAMES, Table
 
 if TYPE_CHECKING:
     from mirrormq.channels.channel import Channel
+
+_GET_OK: Final = methods.BASIC_GET_OK.to_bytes(4, "big")
 
 
 def qos(channel: Channel, method: methods.BasicQos) -> None:
@@ -127,35 +130,48 @@ def get(channel: Channel, method: methods.BasicGet) -> None:
     """Handle basic.get: send one message, or get-empty."""
     name = channel.queue_name(method.queue)
     channel.check_permission("queue", name, "read")
-    queue = channel.vhost.accessible_queue(name, channel.connection)
+    queue: AnyQueue = channel.vhost.accessible_queue(name, channel.connection)
+    if isinstance(queue, Queue) and queue.may_get():
+        message = queue.take(no_ack=False)
+        _reply_to_get(channel, queue, message, queue.backing.ready_count, method.no_ack)
+        queue.got(message, method.no_ack)
+    else:
+        _ask_for_one(channel, queue, name, method.no_ack)
+
+
+def _ask_for_one(channel: Channel, queue: AnyQueue, name: str, no_ack: bool) -> None:
+    """Let the channel wait for the message: another node has it, or the ring must have it first."""
 
     def send_request(answered: Callable[[Message | None, int], bool], refused: Refused) -> None:
-        queue.get(method.no_ack, answered, refused)
+        queue.get(no_ack, answered, refused)
 
     def got(message: Message | None, left: int) -> None:
-        channel.counters.count_get(message, method.no_ack)
-        channel.divided.count_get(name, message, method.no_ack)
-        if message is None:
-            channel.send(methods.encode_basic_get_empty())
-        else:
-            _send_message(channel, channel.vhost.queues[name], message, left, method.no_ack)
+        _reply_to_get(channel, channel.vhost.queues.get(name, queue), message, left, no_ack)
 
     channel.ask(methods.BASIC_GET, send_request, got)
 
 
-def _send_message(channel: Channel, queue: QueueInterface, message: Message, left: int, no_ack: bool) -> None:
+def _reply_to_get(
+    channel: Channel, queue: AnyQueue, message: Message | None, left: int, no_ack: bool
+) -> None:
+    channel.counters.count_get(message, no_ack)
+    channel.divided.count_get(queue.name, message, no_ack)
+    if message is None:
+        channel.send(methods.encode_basic_get_empty())
+    else:
+        _send_message(channel, queue, message, left, no_ack)
+
+
+def _send_message(channel: Channel, queue: AnyQueue, message: Message, left: int, no_ack: bool) -> None:
     channel.last_tag += 1
     if not no_ack:
         channel.unacked.by_tag[channel.last_tag] = (
             message, queue, None, channel.broker.clock.now_ms, channel.last_tag,
         )  # fmt: skip
-    envelope = message.envelope
-    channel.send_content(
-        methods.encode_basic_get_ok(
-            channel.last_tag, message.redelivered, envelope.exchange, envelope.routing_key, left
-        ),
-        message.frames,
-    )
+    redelivered = b"\x01" if message.redelivered else b"\x00"
+    address = message.envelope.deliver_suffix[1:-1]
+    get_ok = _GET_OK + channel.last_tag.to_bytes(8, "big") + redelivered + address + left.to_bytes(4, "big")
+    channel.send_content(get_ok, message.frames)
     if channel.traced:
         channel.trace_deliveries(queue, [message])
 

@@ -22,7 +22,8 @@ from mirrormq.queues.envelope import ExpirationInvalid, make_envelope, parse_exp
 from mirrormq.queues.message import NEVER, Envelope, Message
 from mirrormq.queues.publish_ids import MIGRATED_FROM_HEADER, PRODUCER_HEADER, publish_id_of
 from mirrormq.queues.publish_order_guard import PublishOrderGuard
-from mirrormq.queues.queue_interface import Publisher, QueueInterface
+from mirrormq.queues.queue import AnyQueue
+from mirrormq.queues.queue_interface import Publisher
 from mirrormq.ranges import range_protocol
 from mirrormq.wire.content import properties_of
 from mirrormq.wire.fields import Table
@@ -52,7 +53,7 @@ class Publishing:
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self.confirms: ConfirmLedger | None = None
-        self.transaction: list[tuple[Envelope, tuple[QueueInterface, ...], list[bytes]]] | None = None
+        self.transaction: list[tuple[Envelope, tuple[AnyQueue, ...], list[bytes]]] | None = None
         self._transaction_bytes = 0
         self.gate = PublishOrderGuard()
         self.settlements: list[tuple[str, list[Delivery]]] = []
@@ -183,7 +184,7 @@ class Publishing:
 
     def _append_to_all(
         self,
-        queues: tuple[QueueInterface, ...],
+        queues: tuple[AnyQueue, ...],
         messages: list[Message],
         publisher: Publisher | None,
         first: int,
@@ -223,7 +224,7 @@ class Publishing:
 
     def may_pass(
         self, producer_ids: tuple[str, int], first: int, messages: Sequence[object],
-        queues: tuple[QueueInterface, ...],
+        queues: tuple[AnyQueue, ...],
     ) -> bool:  # fmt: skip
         """Return False if an earlier message of the producer was refused (`PublishOrderGuard`), and
         refuse these as well."""
@@ -235,7 +236,7 @@ class Publishing:
         return False
 
     def _keep_for_commit(
-        self, envelope: Envelope, queues: tuple[QueueInterface, ...], contents: list[bytes]
+        self, envelope: Envelope, queues: tuple[AnyQueue, ...], contents: list[bytes]
     ) -> None:
         assert self.transaction is not None
         if not self.transaction:
@@ -245,10 +246,19 @@ class Publishing:
             self.transaction.clear()
             most = limits.TRANSACTION_BYTES_MAX
             raise PreconditionFailed(f"a transaction may hold {most} bytes before its commit")
-        self.transaction.append((envelope, queues, contents))
+        last = self.transaction[-1] if self.transaction else None
+        if (
+            last is not None
+            and last[0] is envelope
+            and last[1] is queues
+            and _frame_bytes(last[2][0]) == _frame_bytes(contents[0])
+        ):
+            last[2].extend(contents)
+        else:
+            self.transaction.append((envelope, queues, list(contents)))
 
     def hand_over(
-        self, envelope: Envelope, queues: tuple[QueueInterface, ...], contents: list[bytes],
+        self, envelope: Envelope, queues: tuple[AnyQueue, ...], contents: list[bytes],
         publisher: Publisher | None, first: int,
     ) -> None:  # fmt: skip
         """Append the messages to their queues, or return them."""
@@ -261,7 +271,7 @@ class Publishing:
         else:
             self._append(envelope, queues, contents, publisher, first)
 
-    def count(self, exchange: str, count: int, queues: tuple[QueueInterface, ...], first: int) -> None:
+    def count(self, exchange: str, count: int, queues: tuple[AnyQueue, ...], first: int) -> None:
         """Count messages from an exchange to queues; `first` is the confirm number of the first message."""
         channel = self.channel
         channel.counters.published += count
@@ -292,7 +302,7 @@ class Publishing:
             self.channel.divided.exchange(envelope.exchange).dropped += len(contents)
 
     def _append(
-        self, envelope: Envelope, queues: tuple[QueueInterface, ...], contents: list[bytes],
+        self, envelope: Envelope, queues: tuple[AnyQueue, ...], contents: list[bytes],
         publisher: Publisher | None, first: int,
     ) -> None:  # fmt: skip
         overhead = len(contents[0]) - int.from_bytes(contents[0][11:19], "big")
@@ -301,14 +311,14 @@ class Publishing:
             self.append(queue, messages, publisher, first)
 
     def append(
-        self, queue: QueueInterface, messages: list[Message], publisher: Publisher | None, first: int
+        self, queue: AnyQueue, messages: list[Message], publisher: Publisher | None, first: int
     ) -> None:
         """Append messages to a queue; the connection yields if the queue is congested."""
         queue.publish(messages, publisher, first)
         if queue.congested:
             self._yield_to(queue, messages)
 
-    def _yield_to(self, queue: QueueInterface, messages: list[Message]) -> None:
+    def _yield_to(self, queue: AnyQueue, messages: list[Message]) -> None:
         size_bytes = sum([message.body_size for message in messages])
         self.channel.connection.congested_by(queue, len(messages), size_bytes)
 
@@ -319,7 +329,7 @@ class Publishing:
 
     def _look_up(
         self, route: Route, properties: bytes, contents: list[bytes]
-    ) -> tuple[Envelope, tuple[QueueInterface, ...], list[bytes]]:
+    ) -> tuple[Envelope, tuple[AnyQueue, ...], list[bytes]]:
         """Return envelope, queues and contents of messages by their properties, and cache them for
         equal messages. The contents may change."""
         channel = self.channel
@@ -362,6 +372,12 @@ class Publishing:
         except ExpirationInvalid as invalid:
             raise PreconditionFailed(str(invalid)) from None
         return headers_at
+
+
+def _frame_bytes(content: bytes) -> int:
+    """Return the octets of a content that are not of its body: equal for publishes that may form a run."""
+    body_size: int = _BODY_SIZE(content, _BODY_SIZE_AT)[0]
+    return len(content) - body_size
 
 
 def _closer_look(route: Route, content: bytes) -> Envelope | None:

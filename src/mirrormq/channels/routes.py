@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mirrormq.queues.message import Envelope
-from mirrormq.queues.queue_interface import QueueInterface
+from mirrormq.queues.queue import AnyQueue
 
 
 class Destination(NamedTuple):
     """Exchange and the queues that messages reach from it; one object for all routes with this pair."""
 
     exchange: str
-    queues: tuple[QueueInterface, ...]
+    queues: tuple[AnyQueue, ...]
 
 
 class Route:
@@ -44,7 +44,7 @@ class Route:
         """Properties of the last message that was looked up, if equal properties give the same envelope
         and queues."""
         self.seen_envelope: Envelope | None = None
-        self.seen_queues: tuple[QueueInterface, ...] = ()
+        self.seen_queues: tuple[AnyQueue, ...] = ()
         """Queues of messages with `seen_properties`; `seen_envelope` is their envelope."""
 
     def envelope(self, traits: int) -> Envelope:

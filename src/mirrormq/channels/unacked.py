@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mirrormq.queues.message import Message
-from mirrormq.queues.queue_interface import QueueInterface
+from mirrormq.queues.queue import AnyQueue
 
 if TYPE_CHECKING:
     from mirrormq.channels.consumer import Consumer
 
 
-Delivery = tuple[Message, QueueInterface, "Consumer | None", int, int]
+Delivery = tuple[Message, AnyQueue, "Consumer | None", int, int]
 """Delivered message, its queue, its consumer (none for basic.get), delivery time (ms), tag. A plain tuple,
 because one is created for every delivery."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mirrormq.channels.channel import Channel
 from mirrormq.connections import handshake
-from mirrormq.connections.states import ConnectionState
+from mirrormq.connections.states import OPEN
 from mirrormq.errors import AmqpError, ChannelError, ChannelErrorHard, NotAllowed
 from mirrormq.wire import methods
 from mirrormq.wire.frames import METHOD
@@ -26,7 +26,7 @@ _CHANNEL_OPEN = methods.CHANNEL_OPEN.to_bytes(4, "big")
 
 def frame(connection: Connection, kind: int, number: int, payload: bytes) -> None:
     """Dispatch a frame to its channel, or open a channel."""
-    if connection.state is not ConnectionState.OPEN:
+    if connection.state is not OPEN:
         raise handshake.not_open(connection, kind, number, payload)
     channel = connection.channels.get(number)
     ids = payload[:4] if kind == METHOD else b""

@@ -19,12 +19,11 @@ from mirrormq.broker.broker import Broker
 from mirrormq.broker.connection_base import ChannelInterface, ConnectionBase
 from mirrormq.channels import acknowledgements
 from mirrormq.channels.channel import Channel
-from mirrormq.connections import channel_dispatch, handshake
-from mirrormq.connections.states import ConnectionState
+from mirrormq.connections import channel_dispatch, handshake, states
 from mirrormq.errors import AmqpError, ChannelError, ChannelErrorHard, ConnectionForced
 from mirrormq.events import connection_log
 from mirrormq.events.connection_log import CloseCause, CloseReason
-from mirrormq.queues.queue_interface import QueueInterface
+from mirrormq.queues.queue import AnyQueue
 from mirrormq.wire import methods
 from mirrormq.wire.frame_errors import cut_reply_text, unreadable_frame
 from mirrormq.wire.frames import BODY, HEADER, HEARTBEAT, METHOD
@@ -45,10 +44,10 @@ class Connection(ConnectionBase):
     def __init__(self, broker: Broker, peer: Peer, *, has_handshake: bool = True) -> None:
         super().__init__(broker, peer)
         self.effort = limits.TURN_EFFORT
-        self.state = ConnectionState.HEADER
+        self.state: states.ConnectionState = states.HEADER
         self.channels: dict[int, Channel] = {}
         self._turn = -1
-        self.yields_to: QueueInterface | None = None
+        self.yields_to: AnyQueue | None = None
         """Congested queue that must be served before this connection publishes more."""
         self._credit = limits.PUBLISHER_CREDIT
         self.finished = False
@@ -70,12 +69,12 @@ class Connection(ConnectionBase):
     @property
     def awaits_start_ok(self) -> bool:
         """Whether connection.start was sent and the client has not replied."""
-        return self.state is ConnectionState.STARTING and not self.mechanism
+        return self.state is states.STARTING and not self.mechanism
 
     @property
     def closed(self) -> bool:
         """Whether connection.close was sent or the socket is closed."""
-        return self.state in (ConnectionState.CLOSING, ConnectionState.CLOSED)
+        return self.state is states.CLOSING or self.state is states.CLOSED
 
     @property
     def held(self) -> bool:
@@ -134,7 +133,7 @@ class Connection(ConnectionBase):
         self.last_received_ms = self.broker.clock.now_ms
         self.traffic.received_bytes += len(data)
         self.traffic.received_count += 1
-        if self.state is ConnectionState.HEADER:
+        if self.state is states.HEADER:
             self._header += data
             if len(
                 self._header
@@ -180,7 +179,7 @@ class Connection(ConnectionBase):
     def frame(self, kind: int, channel: int, payload: bytes) -> None:
         """Handle a frame from the scanner."""
         self.effort -= 1 if kind == BODY else 1 + len(payload) // limits.HEADER_BYTES_PER_EFFORT
-        if self.state is ConnectionState.CLOSING:
+        if self.state is states.CLOSING:
             self._while_closing(kind, channel, payload)
         elif kind == HEARTBEAT:
             if channel:
@@ -200,7 +199,7 @@ class Connection(ConnectionBase):
         channel = self.channels.get(number)
         if channel is None:
             raise channel_dispatch.unopened(METHOD, publish)
-        if self.state is not ConnectionState.OPEN:
+        if self.state is not states.OPEN:
             return
         if channel.waiting.count:
             channel_dispatch.postpone_publishes(self, channel, [publish], [content], header_bytes)
@@ -217,7 +216,7 @@ class Connection(ConnectionBase):
         channel = self.channels.get(number)
         if channel is None:
             raise channel_dispatch.unopened(METHOD, publish)
-        if self.state is not ConnectionState.OPEN:
+        if self.state is not states.OPEN:
             return
         if channel.waiting.count:
             channel_dispatch.postpone_run(self, channel, publish, properties, contents)
@@ -236,7 +235,7 @@ class Connection(ConnectionBase):
         channel = self.channels.get(number)
         if channel is None:
             raise channel_dispatch.unopened(METHOD, publishes[0])
-        if self.state is not ConnectionState.OPEN:
+        if self.state is not states.OPEN:
             return
         if channel.waiting.count:
             channel_dispatch.postpone_publishes(self, channel, publishes, contents, header_bytes)
@@ -253,7 +252,7 @@ class Connection(ConnectionBase):
         channel = self.channels.get(number)
         if channel is None:
             raise ChannelErrorHard("expected 'channel.open'").at(methods.BASIC_ACK)
-        if self.state is not ConnectionState.OPEN:
+        if self.state is not states.OPEN:
             return
         if channel.waiting.count:
             channel_dispatch.postpone_acknowledgements(self, channel, tags)
@@ -287,7 +286,7 @@ class Connection(ConnectionBase):
         """Set the negotiated frame size."""
         self._scanner.open(frame_max, self.broker.settings.max_message_size)
 
-    def congested_by(self, queue: QueueInterface, count: int, size_bytes: int) -> None:
+    def congested_by(self, queue: AnyQueue, count: int, size_bytes: int) -> None:
         """Slow down after a publish to a congested queue; hold the connection if the queue is full."""
         if queue.full:
             self.hold()
@@ -311,7 +310,7 @@ class Connection(ConnectionBase):
 
     def replay(self, action: Callable[[], None]) -> None:
         """Handle a frame that was postponed."""
-        if self.state is not ConnectionState.OPEN:
+        if self.state is not states.OPEN:
             return
         try:
             action()
@@ -326,7 +325,7 @@ class Connection(ConnectionBase):
             return
         self.closed_because = CloseReason(CloseCause.ERROR, error.text)
         connection_log.failed(self, error, 0)
-        if self.state is not ConnectionState.OPEN:
+        if self.state is not states.OPEN:
             handshake.fail(self, error)
             return
         self.end_channels()
@@ -346,7 +345,7 @@ class Connection(ConnectionBase):
 
     def _await_end(self) -> None:
         """Wait a limited time for the client to close the socket."""
-        self.state = ConnectionState.CLOSING
+        self.state = states.CLOSING
         timeout_ms = min(self.heartbeat_s * 1000 or CLOSE_TIMEOUT_MS, CLOSE_TIMEOUT_MS)
         if self._scanner.lost:
             timeout_ms = LOST_TIMEOUT_MS
@@ -354,7 +353,7 @@ class Connection(ConnectionBase):
 
     def force_close(self, explanation: str) -> None:
         """Close the connection for the operator."""
-        if self.state is ConnectionState.OPEN:
+        if self.state is states.OPEN:
             self.fail(ConnectionForced(explanation))
         else:
             self.finish()
@@ -429,18 +428,18 @@ class Connection(ConnectionBase):
 
     def lost(self) -> None:
         """Handle the loss of the socket."""
-        if not self.finished and not self.closed_because and self.state is not ConnectionState.CLOSING:
+        if not self.finished and not self.closed_because and self.state is not states.CLOSING:
             self.closed_because = self._reason_of_loss()
         self.finished = True
-        if self.state is not ConnectionState.CLOSED:
-            self.state = ConnectionState.CLOSED
+        if self.state is not states.CLOSED:
+            self.state = states.CLOSED
             self.end_channels()
             self._output.clear()
             self.broker.disconnected(self)
             connection_log.closed(self)
 
     def _reason_of_loss(self) -> CloseReason:
-        if self.state is ConnectionState.HEADER and not self._header:
+        if self.state is states.HEADER and not self._header:
             return connection_log.NOTHING_RECEIVED
         # A load balancer's check sends the protocol header and leaves when connection.start has arrived.
         if self.awaits_start_ok:
@@ -451,7 +450,7 @@ class Connection(ConnectionBase):
 
     def _block(self) -> None:
         """Block a publisher: notify it of the alarm, and stop reading from it."""
-        if not self.blocked and self.state is ConnectionState.OPEN:
+        if not self.blocked and self.state is states.OPEN:
             self.blocked = True
             if self.client_can("connection.blocked"):
                 self.send(0, methods.encode_connection_blocked(self.broker.alarms.reason))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from mirrormq import limits
+from mirrormq.queues.backing import BackingQueue
 from mirrormq.queues.leased_pages import LeasablePages
 from mirrormq.queues.message import NEVER, Message
 from mirrormq.queues.publish_ids import highest_of
@@ -198,3 +199,7 @@ class PagedQueue(LeasablePages):
 
 def _sequence(message: Message) -> int:
     return message.sequence
+
+
+AnyBacking = PagedQueue | BackingQueue
+"""Any BackingQueue. Compiled code calls the class that is named here directly, and others by method name."""

@@ -28,6 +28,7 @@ from mirrormq.queues.expiry import ExpiryTimer
 from mirrormq.queues.kept_deliveries import GIVEN_BACK, Deferred, KeptDeliveries, holder_of
 from mirrormq.queues.memory_use import ConsumerUse
 from mirrormq.queues.message import NEVER, Message
+from mirrormq.queues.paged_queue import AnyBacking
 from mirrormq.queues.publish_ids import PublishOrigin
 from mirrormq.queues.publish_intake import PublishIntake, PublishNumbers
 from mirrormq.queues.queue_host import QueueCounters, QueueHost
@@ -52,7 +53,7 @@ class Queue:
         self.vhost = vhost
         self.name = name
         self.settings = settings
-        self.backing = backing
+        self.backing: AnyBacking = backing
         self.consumers = ConsumerTurns(settings.single_active_consumer)
         self.counters = QueueCounters()
         self.deleted = False
@@ -353,8 +354,7 @@ class Queue:
         holder: str = "",
     ) -> None:  # fmt: skip
         """Fetch one message for basic.get, for a client of this node or of node `holder`."""
-        self.deliver_published()
-        if self.kept.up_to != ANY_SEQUENCE and self.backing.ready_count and not self.kept.may_deliver():
+        if not self.may_get():
             self.touch()
 
             def ask(queue: QueueInterface) -> None:
@@ -367,10 +367,20 @@ class Queue:
             return
         message = self.take(no_ack=False, holder=holder)
         taken = answered(message, self.backing.ready_count)
+        if message is not None and not taken:
+            self.requeue([message])
+        else:
+            self.got(message, no_ack)
+
+    def may_get(self) -> bool:
+        """Deliver what consumers have credit for; return whether basic.get can be answered at once."""
+        self.deliver_published()
+        return self.kept.up_to == ANY_SEQUENCE or not self.backing.ready_count or self.kept.may_deliver()
+
+    def got(self, message: Message | None, no_ack: bool) -> None:
+        """Count the reply to basic.get; remove the message if the client need not acknowledge it."""
         if message is None:
             self.counters.got_empty += 1
-        elif not taken:
-            self.requeue([message])
         elif no_ack:
             self.counters.got_no_ack += 1
             self.backing.acknowledge([message])
@@ -531,3 +541,7 @@ class Queue:
         caller takes care of the backing queue."""
         self.deleted, self._plain = True, False
         return self._dismiss(), self.confirms.take_all()
+
+
+AnyQueue = Queue | QueueInterface
+"""Any queue. Compiled code calls the class that is named here directly, and others by method name."""

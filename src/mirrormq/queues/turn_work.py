@@ -7,9 +7,12 @@ then delivers, replicates, commits, confirms and writes, in this order (`Broker.
 from __future__ import annotations
 
 from collections import deque
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mirrormq.queues.queue_interface import Pumped
+
+if TYPE_CHECKING:
+    from mirrormq.queues.queue import Queue
 
 
 class Flushed(Protocol):
@@ -32,20 +35,20 @@ class TurnWork:
     __slots__ = ("awaiting_flush", "awake", "reporting")
 
     def __init__(self) -> None:
-        self.awake: deque[Pumped] = deque()
+        self.awake: deque[Queue | Pumped] = deque()
         """Queues to pump."""
-        self.awaiting_flush: deque[Flushed] = deque()
+        self.awaiting_flush: deque[Queue | Flushed] = deque()
         """Queues whose publishers wait for the journal."""
         self.reporting: deque[Reporter] = deque()
         """Channels with confirms to send."""
 
-    def wake(self, queue: Pumped) -> None:
+    def wake(self, queue: Queue | Pumped) -> None:
         """Pump the queue at the end of the turn."""
         if not queue.awake:
             queue.awake = True
             self.awake.append(queue)
 
-    def awaits_flush(self, queue: Flushed) -> None:
+    def awaits_flush(self, queue: Queue | Flushed) -> None:
         """Call `flushed` when the journal is on disk."""
         self.awaiting_flush.append(queue)
 

@@ -1,34 +1,72 @@
-"""AMQP client socket: moves bytes between an asyncio transport and a Connection, and decides nothing."""
+"""AMQP client socket: moves bytes between a transport and a Connection, and decides nothing."""
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable
+from typing import Any, Protocol, cast
 
 from mirrormq import limits
 from mirrormq.auth.client_peer import Peer, is_loopback
+from mirrormq.broker.broker import Broker
+from mirrormq.config.settings import Settings
 from mirrormq.connections.connection import Connection
 from mirrormq.connections.proxy_protocol import Ends, Incomplete, ProxyHeaderInvalid, read_proxy_header
-from mirrormq.connections.states import ConnectionState
+from mirrormq.connections.states import STARTING
+from mirrormq.runtime.client_sockets import ClientSockets
 from mirrormq.runtime.large_reads import READ_BYTES_PER_EFFORT, LargeReads
 from mirrormq.runtime.tcp_tuning import unpace_local
 from mirrormq.runtime.tls import certificate_user
 from mirrormq.runtime.tls_facts import tls_facts
+from mirrormq.runtime.turn_loop import TurnLoop
 from mirrormq.wire.large_bodies import LARGE_BYTES
 
-if TYPE_CHECKING:
-    from mirrormq.runtime.application import Application
+
+class ClientTransport(Protocol):
+    """Transport of the event loop: those methods of asyncio.Transport that are used here."""
+
+    def get_extra_info(self, name: str) -> Any: ...
+    def set_protocol(self, protocol: object) -> None: ...
+    def set_write_buffer_limits(self, high: int) -> None: ...
+    def get_write_buffer_size(self) -> int: ...
+    def write(self, data: bytes) -> None: ...
+    def writelines(self, parts: list[bytes]) -> None: ...
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+    def is_closing(self) -> bool: ...
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
 
 
-class AmqpSocket(asyncio.Protocol):
-    """Protocol object of one accepted client socket."""
+class SocketHost(Protocol):
+    """Application, as its sockets see it."""
 
-    def __init__(self, node: Application, *, tls: bool, proxied: tuple[Ends | None] | None = None) -> None:
+    settings: Settings
+    broker: Broker
+    turns: TurnLoop
+    sockets: ClientSockets
+
+    def fault(self, connection: Connection | None, error: Exception) -> bool:
+        """Contain an unexpected error; return whether the node continues."""
+
+    def warn(self, line: str) -> None:
+        """Write a warning to the log."""
+
+    def later(self, delay_s: float, action: Callable[[], None]) -> None:
+        """Call `action` once after `delay_s`."""
+
+
+class AmqpSocket:
+    """Protocol object of one accepted client socket. It has the methods of asyncio.Protocol and does not
+    inherit from it: a compiled class cannot have an interpreted base."""
+
+    def __init__(self, node: SocketHost, *, tls: bool, proxied: tuple[Ends | None] | None = None) -> None:
         self._node = node
+        self._turns: TurnLoop = node.turns
+        self._sockets: ClientSockets = node.sockets
         self._tls = tls
         self._proxied = proxied
         """Addresses from the PROXY header, if the TLS listener has read it already; None otherwise."""
-        self._transport: asyncio.Transport | None = None
+        self._transport: ClientTransport | None = None
         self._connection: Connection | None = None
         self._before_proxy_header = b""
         self.reading = True
@@ -36,20 +74,18 @@ class AmqpSocket(asyncio.Protocol):
         self._large_reads: LargeReads | None = None
         """Protocol that reads in place of this one while large bodies arrive."""
 
-    def connection_made(self, accepted: asyncio.BaseTransport) -> None:
+    def connection_made(self, transport: ClientTransport) -> None:
         """Admit the client, or close the socket if the node is at its connection limit."""
-        # uvloop's transports do not inherit from asyncio's.
-        self._transport = transport = cast("asyncio.Transport", accepted)
+        self._transport = transport
         if transport.get_extra_info("peername") is None:
             transport.abort()  # the client closed before the socket was accepted
             return
         transport.set_write_buffer_limits(high=limits.SOCKET_OUTPUT_BYTES_MAX)
-        unpace_local(transport)
+        unpace_local(cast(Any, transport))
         node = self._node
-        node.input_seen = True
-        node.read_clock()
-        was_refusing = node.sockets.refusing
-        if not node.sockets.admit(self):
+        self._turns.input_arrived()
+        was_refusing = self._sockets.refusing
+        if not self._sockets.admit(self):
             # Log once per period of refusal, not once per client: a connection storm must not fill the log.
             if not was_refusing:
                 node.warn("refusing client connections: the limit of open sockets is reached")
@@ -57,11 +93,10 @@ class AmqpSocket(asyncio.Protocol):
         elif self._proxied is not None:
             self._begin(self._peer(self._proxied[0]))
         elif node.settings.proxy_protocol:
-            due_ms = node.clock.now_ms + int(node.settings.handshake_timeout_s * 1000)
-            node.clock.at(due_ms, self._expect_proxy_header)
+            clock = self._turns.clock
+            clock.at(clock.now_ms + int(node.settings.handshake_timeout_s * 1000), self._expect_proxy_header)
         else:
             self._begin(self._peer())
-        node.end_turn_soon()
 
     def _expect_proxy_header(self) -> None:
         if self._connection is None:
@@ -69,7 +104,7 @@ class AmqpSocket(asyncio.Protocol):
 
     def _begin(self, peer: Peer) -> None:
         self._connection = Connection(self._node.broker, peer)
-        self._node.sockets.by_connection[self._connection] = self
+        self._sockets.by_connection[self._connection] = self
 
     def _peer(self, ends: Ends | None = None) -> Peer:
         assert self._transport is not None
@@ -81,32 +116,34 @@ class AmqpSocket(asyncio.Protocol):
         local = is_loopback(ends.host)
         if not self._tls:
             return Peer(*ends, is_loopback=local)
-        user = certificate_user(self._transport, self._node.settings)
-        return Peer(*ends, local, tls=True, certificate_user=user, facts=tls_facts(self._transport))
+        transport: Any = self._transport
+        user = certificate_user(transport, self._node.settings)
+        return Peer(*ends, local, tls=True, certificate_user=user, facts=tls_facts(transport))
 
     def data_received(self, data: bytes | memoryview) -> None:
         """Pass bytes of the client to its connection. A memoryview is valid during this call only."""
-        node = self._node
-        node.input_seen = True
-        node.read_clock()
-        node.end_turn_soon()  # before the bytes are handled, because the turn's time begins here
-        if self._connection is None:
+        self._turns.input_arrived()
+        connection = self._connection
+        if connection is None:
             rest = self._proxy_header(bytes(data))
             if rest is None:
                 return
-            data = rest
-        connection = self._connection
-        assert connection is not None
+            data, connection = rest, self._connection
+            assert connection is not None
         try:
             connection.receive(data)
         except Exception as error:
-            node.fault(connection, error)
+            self._node.fault(connection, error)
         if len(data) >= LARGE_BYTES or self._large_reads is not None:
             self._choose_reading(connection, len(data))
-        if connection.held and self.reading:
-            self._pause(connection)
-        elif connection.yields_to is not None and self.reading:
-            self._rest()
+        if self.reading:
+            if connection.held:
+                self._pause(connection)
+            elif connection.yields_to is not None:
+                self._rest()
+
+    def eof_received(self) -> None:
+        """Let the transport close itself: the client sends nothing more."""
 
     def _choose_reading(self, connection: Connection, size_bytes: int) -> None:
         """Switch to large reads while large bodies arrive. TLS has its own buffers and keeps small reads."""
@@ -118,7 +155,7 @@ class AmqpSocket(asyncio.Protocol):
                 self._large_reads = None
                 self._transport.set_protocol(self)
         elif awaited_bytes >= LARGE_BYTES and not self._tls:
-            self._large_reads = LargeReads(self, connection, self._node.sockets.large_reads)
+            self._large_reads = LargeReads(self, connection, self._sockets.large_reads)
             self._transport.set_protocol(self._large_reads)
 
     def _proxy_header(self, data: bytes) -> bytes | None:
@@ -143,8 +180,8 @@ class AmqpSocket(asyncio.Protocol):
         client has closed the socket, and the password of a client that is gone must not be hashed.
         """
         assert self._transport is not None
-        self._node.sockets.pause(self)
-        logging_in = connection.state is ConnectionState.STARTING and not connection.finished
+        self._sockets.pause(self)
+        logging_in = connection.state is STARTING and not connection.finished
         if not logging_in or connection.buffered_bytes > limits.LOGIN_PIPELINED_BYTES_MAX:
             self.reading = False
             self._transport.pause_reading()
@@ -154,7 +191,7 @@ class AmqpSocket(asyncio.Protocol):
         assert self._transport is not None
         self.reading = False
         self._transport.pause_reading()
-        self._node.sockets.rest(self)
+        self._sockets.rest(self)
 
     def has_rested(self) -> bool:
         """Return whether the queue that the publisher rests for is no longer congested."""
@@ -195,7 +232,7 @@ class AmqpSocket(asyncio.Protocol):
         connection, transport = self._connection, self._transport
         assert connection is not None and transport is not None
         if not connection.writable:
-            self._node.end_turn_soon()
+            self._turns.end_soon()
         output = connection.take_output()
         if transport.is_closing():
             return
@@ -232,16 +269,16 @@ class AmqpSocket(asyncio.Protocol):
         """Tell the connection that the client has read the buffered output."""
         if self._connection is not None:
             self._connection.drained()
-            self._node.end_turn_soon()
+            self._turns.end_soon()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Release the connection of a closed socket."""
-        self._node.sockets.dismiss(self)
+        self._sockets.dismiss(self)
         if self._connection is not None:
-            self._node.read_clock()
-            self._node.sockets.by_connection.pop(self._connection, None)
+            self._turns.read_clock()
+            self._sockets.by_connection.pop(self._connection, None)
             try:
                 self._connection.lost()
-            except Exception as error:
-                self._node.fault(self._connection, error)
-            self._node.end_turn_soon()
+            except Exception as fault:
+                self._node.fault(self._connection, fault)
+            self._turns.end_soon()

@@ -1,12 +1,8 @@
-"""Broker application of one node: journal, broker, listeners, management, and the event loop turn.
+"""Broker application of one node: journal, broker, turn loop, listeners, management.
 
 RabbitMQ calls this part of a node the application, and this code does too. It stops and starts inside the
 process: by `stop_app` and `start_app`, after a lost quorum, after the node was declared lost. Each start
 builds all of it again from disk. Objects that outlive it are in `runtime/node.py`.
-
-A turn is everything between two waits of the loop. Sockets pass their bytes to connections. Then
-`_end_turn` lets the broker deliver, commit and confirm, and writes to the sockets. The loop itself calls
-fsync: in a helper thread its tail latency is worse by two orders of magnitude (numbers in docs/decisions).
 """
 
 from __future__ import annotations
@@ -43,7 +39,7 @@ from mirrormq.runtime.management_server import ManagementServer
 from mirrormq.runtime.password_checker import PasswordChecker
 from mirrormq.runtime.resource_watch import ResourceWatch, raise_file_handle_limit, total_memory_bytes
 from mirrormq.runtime.scrub_task import ScrubTask
-from mirrormq.runtime.turn_times import TurnTimes
+from mirrormq.runtime.turn_loop import TurnLoop
 from mirrormq.storage.disk import LocalDisk
 from mirrormq.storage.journal import Journal
 from mirrormq.storage.journal_errors import JournalFailed
@@ -79,18 +75,6 @@ class Application:
         most = settings.connection_max
         self.sockets = ClientSockets(handles if most is None else min(most, handles), self.later)
         self._servers: list[Listener] = []
-        self._turn_scheduled = False
-        self._turn_began_s = self._synced_s = 0.0
-        self.turn_times = TurnTimes()
-        self.input_seen = False
-        """A socket has passed bytes to its connection since the last turn."""
-        self._postponed = 0
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_ms = 0
-        self._over = False
-        """The application has stopped; callbacks that still arrive do nothing."""
-        self._leaving = False
-        """The application is stopping: it writes connection.close to clients and does nothing else."""
         self.clock = Clock(int(time.time() * 1000))
         self.disk = LocalDisk()
         self.journal = Journal(self.disk, str(settings.data_directory / "journal"), make_envelope)
@@ -106,6 +90,9 @@ class Application:
             node.limits,
         )  # fmt: skip
         self.broker = Broker(settings, self.metadata, self.journal, self.clock, budget, outside)
+        self.turns = TurnLoop(
+            self._loop, time.time, self.broker, self.journal, self.disk.usage, self.sockets, self
+        )
         self._links = BrokerLinks(self)
         self.orphan_return = OrphanRestorer(self.broker, self.orphan_collector.orphans)
         self.bridges = BridgeHost(self)
@@ -150,69 +137,22 @@ class Application:
 
     def read_clock(self) -> None:
         """Set the clock of the pure code to the present time."""
-        self.clock.now_ms = int(time.time() * 1000)
+        self.turns.read_clock()
 
     def end_turn_soon(self) -> None:
         """Schedule the end of the turn, unless it is scheduled already."""
-        if not self._turn_scheduled:
-            self._turn_scheduled = True
-            self._turn_began_s = time.perf_counter()
-            self._synced_s = self.disk.usage.sync_s
-            self._loop.call_soon(self._end_turn)
+        self.turns.end_soon()
 
     def longest_turn_s(self, window_s: int) -> float:
         """Return the longest turn of the last seconds, from its first read to its output, without fsync."""
-        return self.turn_times.longest_s(time.perf_counter(), window_s)
+        return self.turns.times.longest_s(time.perf_counter(), window_s)
 
-    def _end_turn(self) -> None:
-        began_s, synced_s = self._turn_began_s, self._synced_s
-        self._turn_scheduled = False
-        if self._over:
-            return
-        if self._leaving:
-            self.sockets.write(self.broker.writing)
-            return
-        try:
-            # Sockets are written only after finish_turn: no confirm leaves the node before the fsync that it
-            # rests on.
-            sent_to_peers = self.broker.begin_turn()
-            if self.broker.finish_turn(self._commit_now(sent_to_peers)):
-                self.end_turn_soon()
-            self.bridges.serve_demand()
-            self.node.cluster_node.flush()
-        except Exception as error:
-            self.fault(None, error)
-            if isinstance(error, FATAL):
-                return
-            self.end_turn_soon()
-        self.sockets.write(self.broker.writing)
-        self.sockets.wake_rested()
-        if self.sockets.resume():
-            self.end_turn_soon()
-        if self.broker.log_entries:
-            self._write_log_entries()
-        self._arm_timer()
-        ended_s = time.perf_counter()
-        self.turn_times.add(ended_s, ended_s - began_s - (self.disk.usage.sync_s - synced_s))
+    def flush_links(self) -> None:
+        """Write what the turn has sent to other nodes."""
+        self.node.cluster_node.flush()
 
-    def _commit_now(self, sent_to_peers: bool) -> bool:
-        """Decide whether to sync the journal in this turn (group commit).
-
-        While publishers keep sending, the node polls the sockets a few more times, so that one fsync
-        serves all of them. A publisher that waits for its confirm does not wait for other publishers.
-        Messages to other nodes leave before this node waits for its disk, because sockets are written
-        between two turns. The other nodes then work during the fsync.
-        """
-        keep_collecting = self.journal.needs_sync and (self.input_seen or sent_to_peers)
-        self.input_seen = False
-        if keep_collecting and self._postponed < limits.COMMIT_POSTPONEMENTS:
-            self._postponed += 1
-            self.end_turn_soon()
-            return False
-        self._postponed = 0
-        return True
-
-    def _write_log_entries(self) -> None:
+    def write_log_entries(self) -> None:
+        """Write the log entries that the broker has collected."""
         for log_entry in self.broker.log_entries.take():
             self._log.log(log_entry.level, log_entry.text, category=log_entry.category, **log_entry.facts)
 
@@ -220,27 +160,6 @@ class Application:
         """Schedule a turn after an event that a connection waited for."""
         self.read_clock()
         self.end_turn_soon()
-
-    def _arm_timer(self) -> None:
-        due = self.clock.next_ms
-        if due is None or (self._timer is not None and self._timer_ms <= due):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_ms = due
-        delay_s = max(0.0, due / 1000 - time.time())
-        self._timer = self._loop.call_later(delay_s, self._timer_fired)
-
-    def _timer_fired(self) -> None:
-        self._timer = None
-        if self._over:
-            return
-        self.read_clock()
-        self.end_turn_soon()
-        try:
-            self.clock.run_due()
-        except Exception as error:
-            self.fault(None, error)
 
     def _housekeeping(self) -> None:
         try:
@@ -270,7 +189,7 @@ class Application:
             controller.own_alarms = tuple(sorted(alarms.raised))
 
         def apply_peer_alarms(peer_rows: dict[str, tuple[str, ...]]) -> None:
-            for line in () if self._over else alarms.update_peers(peer_rows):
+            for line in () if self.turns.over else alarms.update_peers(peer_rows):
                 self._log.warning(line)
             self.end_turn_soon()
 
@@ -290,7 +209,7 @@ class Application:
             controller.own_usage = broker.client_limits.usage()
 
         def announce() -> None:
-            if not self._over:
+            if not self.turns.over:
                 measure()
                 controller.tell_presence()
 
@@ -308,12 +227,13 @@ class Application:
 
     def later(self, delay_s: float, action: Callable[[], None]) -> None:
         """Call `action` once after `delay_s`, if the application still runs then."""
-        self._loop.call_later(delay_s, lambda: None if self._over else action())
+        self._loop.call_later(delay_s, lambda: None if self.turns.over else action())
 
     # -- faults ---------------------------------------------------------------------------------
 
-    def fault(self, connection: Connection | None, error: Exception) -> None:
-        """Contain an unexpected error. No other code survives errors of our own.
+    def fault(self, connection: Connection | None, error: Exception) -> bool:
+        """Contain an unexpected error; return whether the node continues. No other code survives errors of
+        our own.
 
         A failed disk stops the node, and so does metadata that the node cannot apply. Any other error is
         logged with its traceback and closes the connection in which it happened. The client receives
@@ -321,16 +241,17 @@ class Application:
         """
         if isinstance(error, FATAL):
             self.node.die(error)
-            return
+            return False
         whose = f"connection {connection.name}" if connection is not None else "the end of a turn"
         self._log.error(f"unexpected error in {whose}:\n{''.join(traceback.format_exception(error))}")
         if connection is None or connection.finished:
-            return
+            return True
         try:
             connection.fail(InternalError())
         except Exception:
             self._log.error(f"{whose}: closing it failed:\n{traceback.format_exc()}")
             connection.finish()
+        return True
 
     def log_link(self, level: str, text: str) -> None:
         """Write a line about a link to the log."""
@@ -372,17 +293,15 @@ class Application:
         because other nodes may have taken over already. Call `last` before the journal closes."""
         for server in self._servers:
             server.close()
-        self._leaving = at_once
+        self.turns.leaving = at_once
         await self.bridges.stop(at_once=at_once or bool(self.node.exit_code))
         await self.management.stop()
         if not self.node.exit_code:
             await self._close_clients()
         await self._drop_clients()
-        self._over = True
+        self.turns.stop()
         self.node.cluster_node.unfollow(self._links)
         self.broker.detach()
-        if self._timer is not None:
-            self._timer.cancel()
         if not self.node.exit_code:
             try:
                 last()

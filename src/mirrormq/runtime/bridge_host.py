@@ -125,6 +125,7 @@ class BridgeHost:
         self._queue_links = [
             runner for runner in self._links.runners.values() if isinstance(runner.definition, FederatedQueue)
         ]
+        self._application.turns.at_end[:] = [self.serve_demand] if self._queue_links else []
 
     def _over(self, runner: LinkRunner, finished: bool) -> None:
         """Handle the end of a runner; the next one may begin."""

@@ -53,8 +53,8 @@ class ClientSockets:
         self.accepted: set[AmqpSocket] = set()
         self.refusing = False
         """The last client that tried to connect exceeded the limit."""
-        self.by_connection: dict[ConnectionBase, ConnectionSocket] = {}
-        self._paused: dict[ConnectionSocket, None] = {}
+        self.by_connection: dict[ConnectionBase, AmqpSocket | ConnectionSocket] = {}
+        self._paused: dict[AmqpSocket | ConnectionSocket, None] = {}
         self._resting: dict[ConnectionSocket, None] = {}
         self.large_reads = memoryview(bytearray(LARGE_READ_BYTES))
         """Shared buffer for large reads. The next read of any client overwrites it."""
@@ -95,6 +95,8 @@ class ClientSockets:
         it. That is also true if the connection is held again because it has used up its share of the turn.
         """
         resumed = False
+        if not self._paused:
+            return resumed
         for socket in list(self._paused):
             if socket.resume():
                 resumed = True

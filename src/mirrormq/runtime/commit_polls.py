@@ -6,7 +6,7 @@ from mirrormq import limits
 
 
 class CommitPolls:
-    """Count of polls since declarations began to arrive. `Application._commit_now` does the same for
+    """Count of polls since declarations began to arrive. `TurnLoop._commit_now` does the same for
     messages."""
 
     def __init__(self) -> None:

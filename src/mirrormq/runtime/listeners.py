@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from mirrormq.config.settings import Address
 from mirrormq.errors import start_error
@@ -43,7 +43,7 @@ async def _open(node: Application, host: str | None, port: int, context: ssl.SSL
         listening.setblocking(False)
         return ProxiedTlsListener(node, context, listening)
     return await asyncio.get_running_loop().create_server(
-        lambda: AmqpSocket(node, tls=context is not None),
+        lambda: cast("asyncio.Protocol", AmqpSocket(node, tls=context is not None)),
         host,
         port,
         ssl=context,

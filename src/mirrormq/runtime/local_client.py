@@ -162,8 +162,7 @@ class LocalClient:
         application, server = self._application, self._server
         was_writable = self.writable
         data, self._up, self._up_bytes = b"".join(self._up), [], 0
-        application.input_seen = True
-        application.read_clock()
+        application.turns.input_arrived()
         try:
             server.receive(data)
         except Exception as error:
@@ -173,7 +172,6 @@ class LocalClient:
         elif server.yields_to is not None:
             self._resting = True
             application.sockets.rest(self)
-        application.end_turn_soon()
         if not was_writable:
             self._resumed()
             self.flush()

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from mirrormq.connections.proxy_protocol import Ends, Incomplete, ProxyHeaderInvalid, read_proxy_header
 from mirrormq.runtime.amqp_socket import AmqpSocket
@@ -62,7 +62,7 @@ class ProxiedTlsListener:
             return
         with contextlib.suppress(OSError, ssl.SSLError):
             await loop.connect_accepted_socket(
-                lambda: AmqpSocket(self._node, tls=True, proxied=(ends,)),
+                lambda: cast("asyncio.Protocol", AmqpSocket(self._node, tls=True, proxied=(ends,))),
                 accepted,
                 ssl=self._context,
                 ssl_handshake_timeout=settings.ssl_handshake_timeout_s,

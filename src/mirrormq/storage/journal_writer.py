@@ -14,7 +14,7 @@ from typing import Final
 from mirrormq.clock import Clock
 from mirrormq.queues.message import Message
 from mirrormq.storage import journal_records
-from mirrormq.storage.disk import File
+from mirrormq.storage.disk import File, LocalFile
 from mirrormq.storage.journal_errors import JournalFailed
 from mirrormq.storage.journal_limits import JournalLimits
 from mirrormq.storage.segment_header import DATA_AT
@@ -49,7 +49,7 @@ class JournalWriter:
         """Offset in the tail up to which records were written to the kernel."""
         self._synced = 0
         self.tail: Segment | None = None
-        self._file: File | None = None
+        self._file: LocalFile | File | None = None
         self._end = 0
         """Offset after the last buffered record."""
         self.failure: str | None = None

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mirrormq.queues.message import Message
-from mirrormq.sequences.spans import Span, joined, spans_of_unordered
+from mirrormq.sequences.spans import Span, joined, span, spans_of_unordered
 from mirrormq.storage import journal_records
 from mirrormq.storage.column_reader import GatheredColumns
 from mirrormq.storage.journal_errors import DamagedMessages, JournalFailed
@@ -180,7 +180,7 @@ class JournalQueue:
         self.check()
         position = self.table.take(sequence)
         if position:
-            self._acknowledged.append(Span(sequence, 1))
+            self._acknowledged.append(span(sequence, 1))
             if sequence > self._acknowledged_highest:
                 self._acknowledged_highest = sequence
             self._journal.touched[self.queue_id] = self

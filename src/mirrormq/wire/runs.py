@@ -17,13 +17,11 @@ CONTENT_HEAD: Final[Callable[[bytes, int], tuple[int, int, int, int, int, int]]]
     ">BHIHHQ"
 ).unpack_from
 BASIC_CLASS: Final = 60
+CLASS_AND_WEIGHT: Final = b"\x00\x3c\x00\x00"
 BASIC_PUBLISH: Final = b"\x00\x3c\x00\x28"
 BASIC_ACK: Final = b"\x00\x3c\x00\x50"
 ACK_SIZE: Final = 13
 """Payload size of basic.ack: ids, delivery tag, `multiple`."""
-_LONG = Struct(">I").unpack_from
-_LONG_LONG: Final = Struct(">Q").unpack_from
-
 _HEAD = Struct(">BHI").unpack_from
 _METHOD: Callable[[bytes, int], tuple[int, int, int, int]] = Struct(">BHII").unpack_from
 _METHOD_BYTES: Final = 11
@@ -45,17 +43,28 @@ ALIKE_MIN: Final = 4
 as much as handling three or four messages one by one."""
 
 
+def u32(data: bytes, at: int) -> int:
+    """Return a four-octet number. Compiled code reads octets much faster than it calls a Struct."""
+    return data[at] << 24 | data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3]
+
+
+def u64(data: bytes, at: int) -> int:
+    """Return an eight-octet number."""
+    return u32(data, at) << 32 | u32(data, at + 4)
+
+
 def single_acks(buffer: bytes, at: int, most: int) -> list[int]:
     """Return the delivery tags of consecutive basic.ack frames of one channel from `at` on, up to one
     with `multiple`."""
     size = len(buffer)
-    front = buffer[at : at + HEAD_SIZE + len(BASIC_ACK)]
-    stride, tag_at = ACK_SIZE + FRAME_OVERHEAD, len(front)
+    tag_at = HEAD_SIZE + len(BASIC_ACK)
+    front = buffer[at : at + tag_at]
+    stride = ACK_SIZE + FRAME_OVERHEAD
     tags: list[int] = []
-    while at + stride <= size and buffer.startswith(front, at) and len(tags) < most:
+    while at + stride <= size and buffer[at : at + tag_at] == front and len(tags) < most:
         if buffer[at + stride - 2] or buffer[at + stride - 1] != FRAME_END:
             break
-        tags.append(_LONG_LONG(buffer, at + tag_at)[0])
+        tags.append(u64(buffer, at + tag_at))
         at += stride
     return tags
 
@@ -67,7 +76,7 @@ def may_be_simple(buffer: bytes, position: int, header_at: int, channel: int) ->
     key_at = exchange_at + 1 + buffer[exchange_at] if exchange_at < header_at else header_at
     if channel == 0 or key_at >= header_at or key_at + 1 + buffer[key_at] + 2 != header_at:
         return False
-    if len(buffer) - header_at >= HEAD_SIZE and _LONG(buffer, header_at + 3)[0] < 14:
+    if len(buffer) - header_at >= HEAD_SIZE and u32(buffer, header_at + 3) < 14:
         return False
     return may_become(buffer, header_at, HEADER, channel)
 
@@ -94,24 +103,25 @@ def like_the_first(
     two places that contain it: the octets before (`front`) and between (`back`) are the same.
     """
     size = len(buffer)
-    startswith, append = buffer.startswith, contents.append
     size_at = header_at - first_at + HEAD_SIZE + 4
     front, back = buffer[first_at : first_at + size_at], buffer[first_at + size_at + 8 : body_at + 3]
     back_at, body_size_at = size_at + 8, body_at - first_at + 3
     content_at, head_size = header_at - first_at, body_at - first_at + HEAD_SIZE
     stride, prefix = at - first_at, buffer[first_at : body_at + HEAD_SIZE]
     while len(contents) < most:
-        if not startswith(prefix, at):
-            if at + head_size > size or not (startswith(front, at) and startswith(back, at + back_at)):
+        if buffer[at : at + head_size] != prefix:
+            if at + head_size > size or buffer[at : at + size_at] != front:
                 break
-            body_size = _LONG_LONG(buffer, at + size_at)[0]
-            if not 0 < body_size <= limit or body_size != _LONG(buffer, at + body_size_at)[0]:
+            if buffer[at + back_at : at + body_size_at] != back:
+                break
+            body_size = u32(buffer, at + body_size_at)
+            if not 0 < body_size <= limit or u64(buffer, at + size_at) != body_size:
                 break
             stride, prefix = head_size + body_size + 1, buffer[at : at + head_size]
         after = at + stride
         if after > size or buffer[after - 1] != FRAME_END:
             break
-        append(buffer[at + content_at : after])
+        contents.append(buffer[at + content_at : after])
         at = after
     return at
 

@@ -25,14 +25,16 @@ from mirrormq.wire.runs import (
     ACK_SIZE,
     ALIKE_MIN,
     BASIC_ACK,
-    BASIC_CLASS,
     BASIC_PUBLISH,
+    CLASS_AND_WEIGHT,
     CONTENT_HEAD,
     like_the_first,
     may_be_simple,
     may_become,
     single_acks,
     starts_alike,
+    u32,
+    u64,
     unlike,
 )
 
@@ -275,7 +277,8 @@ class Scanner:
         self._needed = self._content_at = 0
         try:
             while size - position >= HEAD_SIZE and not sink.held:
-                kind, channel, payload_size = _HEAD(buffer, position)
+                kind, channel = buffer[position], buffer[position + 1] << 8 | buffer[position + 2]
+                payload_size = u32(buffer, position + 3)
                 if self.frame_max and payload_size > self.frame_max:
                     raise self._too_large(kind, payload_size)
                 start = position + HEAD_SIZE
@@ -288,7 +291,8 @@ class Scanner:
                     marker = f"{{invalid_frame_end_marker,{buffer[end]}}}"
                     raise unreadable_frame(kind, buffer[start:end], marker)
                 whole = kind == METHOD and self.publishing
-                if whole and buffer.startswith(BASIC_PUBLISH, start):
+                method = buffer[start : start + 4] if whole else b""
+                if method == BASIC_PUBLISH:
                     if not sink.may_publish():
                         position = before
                         break
@@ -299,7 +303,7 @@ class Scanner:
                     if after:
                         position = after
                         continue
-                elif whole and payload_size == ACK_SIZE and buffer.startswith(BASIC_ACK, start):
+                elif method == BASIC_ACK and payload_size == ACK_SIZE:
                     tags = [] if buffer[end - 1] else single_acks(buffer, before, self.max_run)
                     if tags:
                         position = before + len(tags) * (ACK_SIZE + FRAME_OVERHEAD)
@@ -325,8 +329,11 @@ class Scanner:
         size = len(buffer)
         if size - header_at < HEAD_SIZE + 14:
             return INCOMPLETE if may_be_simple(buffer, position, header_at, channel) else PLAIN
-        kind, its_channel, header_size, class_id, weight, body_size = CONTENT_HEAD(buffer, header_at)
-        if kind != HEADER or its_channel != channel or class_id != BASIC_CLASS or weight or header_size < 14:
+        its_channel = buffer[header_at + 1] << 8 | buffer[header_at + 2]
+        if buffer[header_at] != HEADER or its_channel != channel:
+            return PLAIN
+        header_size, body_size = u32(buffer, header_at + 3), u64(buffer, header_at + 11)
+        if buffer[header_at + 7 : header_at + 11] != CLASS_AND_WEIGHT or header_size < 14:
             return PLAIN
         limit = self.whole_max
         if header_size > limit or body_size > limit:
@@ -341,8 +348,10 @@ class Scanner:
                 return PLAIN
             self._needed = body_at + HEAD_SIZE - position
             return INCOMPLETE
-        if body_size and _HEAD(buffer, body_at) != (BODY, channel, body_size):
-            return PLAIN
+        if body_size:
+            its_channel = buffer[body_at + 1] << 8 | buffer[body_at + 2]
+            if buffer[body_at] != BODY or its_channel != channel or u32(buffer, body_at + 3) != body_size:
+                return PLAIN
         if after > size:
             self._needed, self._content_at = after - position, header_at - position
             return INCOMPLETE
