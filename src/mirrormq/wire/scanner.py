@@ -88,6 +88,11 @@ class FrameSink(Protocol):
         """Handle one complete publish, the last of the read."""
 
 
+def _is_head(buffer: bytes, at: int, kind: int, channel: int) -> bool:
+    """Return whether a frame of this kind and channel starts at `at`."""
+    return buffer[at] == kind and buffer[at + 1] << 8 | buffer[at + 2] == channel
+
+
 class Scanner:
     """Read side of one connection after the protocol header."""
 
@@ -329,8 +334,7 @@ class Scanner:
         size = len(buffer)
         if size - header_at < HEAD_SIZE + 14:
             return INCOMPLETE if may_be_simple(buffer, position, header_at, channel) else PLAIN
-        its_channel = buffer[header_at + 1] << 8 | buffer[header_at + 2]
-        if buffer[header_at] != HEADER or its_channel != channel:
+        if not _is_head(buffer, header_at, HEADER, channel):
             return PLAIN
         header_size, body_size = u32(buffer, header_at + 3), u64(buffer, header_at + 11)
         if buffer[header_at + 7 : header_at + 11] != CLASS_AND_WEIGHT or header_size < 14:
@@ -348,10 +352,10 @@ class Scanner:
                 return PLAIN
             self._needed = body_at + HEAD_SIZE - position
             return INCOMPLETE
-        if body_size:
-            its_channel = buffer[body_at + 1] << 8 | buffer[body_at + 2]
-            if buffer[body_at] != BODY or its_channel != channel or u32(buffer, body_at + 3) != body_size:
-                return PLAIN
+        if body_size and (
+            not _is_head(buffer, body_at, BODY, channel) or u32(buffer, body_at + 3) != body_size
+        ):
+            return PLAIN
         if after > size:
             self._needed, self._content_at = after - position, header_at - position
             return INCOMPLETE
