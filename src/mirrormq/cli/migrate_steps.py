@@ -95,7 +95,8 @@ def _wait(files: MigrationDirectory, wanted: Phase, timeout_s: float) -> None:
     with ProgressScreen(False, sys.stderr.isatty()) as screen:
         while True:
             shown = files.status()
-            if shown is not None and shown.phase is wanted and files.state().phase is wanted:
+            is_reached = shown is not None and shown.phase is wanted and shown.fulfilled
+            if is_reached and files.state().phase is wanted:
                 return
             if files.state().phase is wanted and wanted in FINAL and not files.is_running():
                 return

@@ -109,6 +109,8 @@ class Status(msgspec.Struct, frozen=True):
     """Users whose password a rollback cannot take back."""
     error: str = ""
     """Last failure of a poll; empty: none."""
+    fulfilled: bool = False
+    """The duties of the phase hold: clients, for example, can reach the cluster where they should be."""
 
 
 def eta_s(left: int, rate: float) -> float | None:

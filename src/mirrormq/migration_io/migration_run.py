@@ -249,6 +249,7 @@ class MigrationRun:
         status_now = Status(
             now_phase, goal(now_phase), time.time(), self._waiting, left, moved, round(rate, 1),
             eta_s(left, rate), listed, problems, self._follower.passwords, self._error or broken,
+            now_phase is phase and not self._error,
         )  # fmt: skip
         self._directory.write("status.json", status_now)
         self._report(status_now)
