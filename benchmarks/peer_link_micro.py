@@ -16,11 +16,11 @@ import sys
 import time
 from typing import Any
 
-import structlog
 import uvloop
 
 from mirrormq.peers.link_loss import LinkLoss
 from mirrormq.peers.peer_handshake import PeerIdentity
+from mirrormq.runtime.log_output import Logger
 from mirrormq.runtime.peer_dialler import PeerAddress
 from mirrormq.runtime.peer_links import PeerLinkOptions, PeerLinks
 
@@ -34,7 +34,7 @@ class End:
     """One side of a link: counts messages; the sending side receives the counts."""
 
     def __init__(self, name: str, *, counts: bool) -> None:
-        quiet = structlog.wrap_logger(structlog.PrintLogger(sys.stderr), processors=[lambda *_: _drop()])
+        quiet = Logger(lambda *_: None, "peers")
         self.links = PeerLinks(PeerLinkOptions(PeerIdentity(name), COOKIE), self, quiet)
         self.up = asyncio.Event()
         self.down = asyncio.Event()
@@ -69,10 +69,6 @@ class End:
         self.links.send("receiver@b", b"?", urgent=urgent)
         await self.answered.wait()
         return time.perf_counter() - began
-
-
-def _drop() -> Any:
-    raise structlog.DropEvent
 
 
 async def send_load(end: End, size: int, seconds: float) -> tuple[int, float]:
