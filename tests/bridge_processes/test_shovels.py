@@ -198,6 +198,8 @@ def test_metrics_of_each_shovel_and_the_number_of_links_by_state(node: MirrorMQ,
     assert metric("//metrics", "mirrormq_bridge_links{", state="running") >= 1
     assert metric("//metrics", "mirrormq_bridge_links{", state="terminated") >= 1
     assert metric("//metrics", "mirrormq_bridge_forwarded_total ") >= 5
+    for name in ("measured", "unmeasured"):
+        client.delete(f"shovels/vhost/%2F/{name}")
 
 
 def test_status_in_rabbitmqs_form(node: MirrorMQ, client: Client) -> None:

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from mirrormq.spark.client import connection_pool
-from mirrormq.spark.client.node_selection import REQUEST_TIMEOUT_S, STAGGER_S
+from mirrormq.spark.client.node_selection import REQUEST_TIMEOUT_S
 from mirrormq.spark.client.spark_connection import SparkConnection
 from mirrormq.spark.data_source_options import source_options
 from mirrormq.spark.source.consume import ConsumeReader
@@ -20,6 +20,8 @@ from tests.brokers.mirrormq import MirrorMQ
 QUEUES = [f"many.{number:03}" for number in range(100)]
 ALL = ReadAllAvailable()
 SENDS, WAITS = "s", "w"
+STAGGER_S = 1.5
+"""Wait before another node is tried: longer than the pauses of a busy machine."""
 
 
 class Traffic:
@@ -58,6 +60,7 @@ def traffic(monkeypatch: pytest.MonkeyPatch) -> Traffic:
     monkeypatch.setattr(SparkConnection, "receives_within", waits)
     monkeypatch.setattr(SparkConnection, "__init__", connects)
     monkeypatch.setattr("mirrormq.spark.source.renewal.INTERVAL_MIN_S", 3600.0)
+    monkeypatch.setattr("mirrormq.spark.client.range_client.STAGGER_S", STAGGER_S)
     connection_pool._idle.clear()
     return found
 

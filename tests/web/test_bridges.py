@@ -202,5 +202,5 @@ def test_the_bridges_page_speaks_chinese(page: Page) -> None:
     open_bridges(page)
     page.get_by_role("button", name="中文").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("桥接")
-    expect(page.get_by_role("region", name="联邦链路")).to_be_visible()
+    expect(page.get_by_role("region", name="Federation 链路")).to_be_visible()
     expect(page.locator("main")).not_to_contain_text(re.compile(r"\b(bridge|shovel|federation)\.[a-z]"))

@@ -191,7 +191,15 @@ def verify(directory: DirOption = DEFAULT_DIRECTORY, as_json: JsonOption = False
 
 
 switch_app = typer.Typer(
-    cls=CommandGroup, help="Move clients to the new cluster.", no_args_is_help=True, rich_markup_mode=None
+    cls=CommandGroup,
+    help="Move clients to the new cluster.",
+    epilog="""\b
+Example: consumers first, then producers:
+  mirrormq migrate switch consumers
+  mirrormq migrate switch producers
+""",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 app.add_typer(switch_app, name="switch")
 
