@@ -368,7 +368,10 @@ class World:
             self.operator.look()
             self._pass(LOOK_MS)
         if self.options.shovels:
-            self._pass(LOOK_MS)  # a master removes a message a moment before it tells its mirrors
+            # Shovels go on: a master removes a message, or delivers one, a moment before its mirrors know.
+            self._pass(LOOK_MS)
+            while self.timeline.now_ms < end and not self._agrees():
+                self._pass(LOOK_MS)
 
     def _drain(self) -> None:
         self.note("the queues are drained")
