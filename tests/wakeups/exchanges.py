@@ -358,4 +358,4 @@ LIMITS: dict[Exchange, BrokerLimits] = {
     ),
     remote_range_reads: BrokerLimits(remote=RemoteLimits(stream_bytes_max=64 * 1024)),
 }
-"""The same for limits that a node receives at its construction."""
+"""Places for limits that a node receives at its construction."""

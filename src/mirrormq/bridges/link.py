@@ -140,7 +140,7 @@ class Link:
     def wake_ms(self) -> int | None:
         """Time of the next `tick` that the link needs; None: only events matter."""
         # While answers are outstanding or the destination is held, an event continues the transfer.
-        # A closing link has no destination any more.
+        # A closing link no longer has a destination.
         transfer = self.transfer if self.phase in (Phase.RUNNING, Phase.DRAINING) else None
         waits_for_time = transfer is not None and transfer.settled and not self._held()
         retry_ms = transfer.retry_ms if transfer is not None and waits_for_time else None

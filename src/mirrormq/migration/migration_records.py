@@ -94,7 +94,7 @@ class Status(msgspec.Struct, frozen=True):
     time: float
     """Unix time of this status."""
     waiting: str
-    """What the phase waits for, as a sentence; empty: nothing."""
+    """Sentence that says for what the phase waits; empty: nothing."""
     left: int
     """Messages that remain to be moved."""
     moved: int

@@ -183,7 +183,7 @@ class TurnLoop:
             self._host.fault(None, error)
 
     def stop(self) -> None:
-        """End no turn any more."""
+        """Stop ending turns."""
         self.over = True
         if self._timer is not None:
             self._timer.cancel()
