@@ -1,8 +1,8 @@
 """Take screenshots of every page of a cluster under load.
 
-A look is one of desktop and phone, of light and dark, of English and Chinese.
+A look is one of desktop and phone, of light and dark, of English and Chinese; all eight, if none is named.
 
-    python docs/images/take_pages.py FOLDER
+    python docs/images/take_pages.py FOLDER [desktop-light-en] [phone-dark-zh] ...
 
 The folder gets a file per page and look, and a sheet per look to see all pages at once. Look at them after a
 change of the page. Chinese text needs a font (Debian: fonts-noto-cjk).
@@ -37,6 +37,7 @@ PAGES = (
     "admin/policies", "admin/limits", "admin/definitions", "admin/flags", "pipeline",
 )  # fmt: skip
 SETTLE_MS = 1200
+SHEET_MS = 180_000
 SHEET_COLUMNS = {"desktop": 4, "phone": 8}
 LOAD_S = 40
 
@@ -117,12 +118,12 @@ def make_sheet(browser: Browser, kind: str, pictures: list[Path], target: Path) 
     source.write_text(f"<!doctype html><style>{style}</style>{cells}")
     page = browser.new_page(viewport={"width": 2000, "height": 1200})
     page.goto(source.as_uri())
-    page.screenshot(path=str(target), full_page=True)
+    page.screenshot(path=str(target), full_page=True, timeout=SHEET_MS)
     page.close()
 
 
 def main() -> None:
-    folder = Path(sys.argv[1]).resolve()
+    folder, wanted = Path(sys.argv[1]).resolve(), sys.argv[2:]
     with Cluster(nodes=3, mirror_all=True) as cluster, sync_playwright() as playwright:
         port = cluster.management_port(1)
         fill(port)
@@ -136,7 +137,10 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         connection, channel = first_name(port, "connections"), first_name(port, "channels")
         addresses = [*PAGES, f"connections/{connection}", f"channels/{channel}"]
-        for kind, theme, language in product(VIEWPORTS, THEMES, LANGUAGES):
+        looks = [
+            look for look in product(VIEWPORTS, THEMES, LANGUAGES) if not wanted or "-".join(look) in wanted
+        ]
+        for kind, theme, language in looks:
             target = folder / f"{kind}-{theme}-{language}"
             target.mkdir(parents=True, exist_ok=True)
             pictures = take(log_in(browser, port, kind, theme, language), addresses, target)

@@ -147,7 +147,7 @@ shovel.s.dest-queue = to
 
 
 @pytest.mark.slow
-def test_a_static_shovel_of_three_nodes_runs_once_and_survives_the_death_of_its_node() -> None:
+def test_a_static_shovel_of_three_nodes_runs_once_and_survives_death_and_drain_of_its_node() -> None:
     with MirrorMQ() as other:
         publish(other.amqp_port, "from", [])
         conf = STATIC_IN_CLUSTER.format(port=other.amqp_port)
@@ -156,7 +156,8 @@ def test_a_static_shovel_of_three_nodes_runs_once_and_survives_the_death_of_its_
 
 
 def survive(other: MirrorMQ, cluster: Cluster) -> None:
-    """Kill the node of the shovel under load and start it again: every message arrives, one consumer."""
+    """Kill the node of the shovel under load and start it again, then drain the next one: every message
+    arrives, one consumer."""
     clients = [Client(cluster.management_port(index)) for index in range(3)]
     source = Client(other.management_port)
     until(lambda: accepts(other.management_port), patience_s=START_DEADLINE_S)
@@ -186,13 +187,19 @@ def survive(other: MirrorMQ, cluster: Cluster) -> None:
         until(lambda: row_of(clients[index], "s").get("state") == "running")
         assert row_of(clients[index], "s")["node"] == second, "the shovel stays where it runs"
         assert consumers() == [consumer]
+        cluster.ctl("drain", node=[cluster.name(each) for each in range(3)].index(second))
+        until(
+            lambda: (row := row_of(clients[index], "s")).get("state") == "running" and row["node"] != second,
+            lambda: f"the shovel stays on a drained node: {row_of(clients[index], 's')}",
+        )
+        until(lambda: len(consumers()) == 1 and consumers() != [consumer])
     finally:
         stop.set()
         publisher.join()
     received: list[int] = []
 
     def all_received() -> bool:
-        received.extend(int(body) for body, _ in drain(cluster.port(living), "to"))
+        received.extend(int(body) for body, _ in drain(cluster.port(index), "to"))
         return set(received) >= set(published)
 
     until(all_received, lambda: f"{len(set(published) - set(received))} of {len(published)} are missing")

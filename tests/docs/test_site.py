@@ -17,6 +17,7 @@ import pytest
 from tests.test_documents import DOCUMENTS
 from tests.test_tidy import ROOT, name_of
 
+pytestmark = pytest.mark.timeout(600)  # two builds of 10 s of processor time each, on a busy machine
 PUBLIC = ("mirrormq.testing", "mirrormq.spark", "mirrormq.arrow", "mirrormq.ranges")
 FOREIGN = re.compile(r"""<(?:script|img|link)[^>]+(?:src|href)="(?:https?:)?//[^"]+"[^>]*>""")
 CANONICAL = 'rel="canonical"'
