@@ -168,5 +168,6 @@ def channel_close_requeues(c: Context) -> None:
     one.publish("", "q", "b")
     one.get("q")
     one.call("channel.close", reply_code=200)
+    c.until_count("q", 2)  # RabbitMQ requeues what basic.get took only after close-ok
     two.get("q", no_ack=True)
     two.get("q", no_ack=True)
