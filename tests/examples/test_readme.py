@@ -43,6 +43,25 @@ def test_both_languages_have_the_same_commands_and_programs() -> None:
     assert blocks("README.md") == blocks("README.zh.md")
 
 
+FIGURE = re.compile(r"\d[\d,]*(?:\.\d+)?")
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_figures_are_measured_and_ratios_follow_from_them(name: str) -> None:
+    measured = {
+        figure for path in (ROOT / "benchmarks").glob("*.md") for figure in FIGURE.findall(path.read_text())
+    }
+    rows = re.findall(
+        r"^\| .* \| (\d\S*) \S+ \| (\d\S*) \S+ \| (.*) \|$", (ROOT / name).read_text(), re.MULTILINE
+    )
+    assert len(rows) == 7
+    for rabbit, ours, ratio in rows:
+        assert {rabbit, ours} <= measured, f"no line of `make bench` has {rabbit} and {ours}"
+        one, other = (float(figure.replace(",", "")) for figure in (rabbit, ours))
+        # Both figures are rounded more than the ratio, which `make bench` computes from unrounded ones.
+        assert max(one / other, other / one) == pytest.approx(float(FIGURE.findall(ratio)[-1]), rel=0.03)
+
+
 def test_the_set_up_commands_are_targets_of_the_makefile(commands: list[str]) -> None:
     targets = [command.split()[1] for command in commands if command.startswith("make ")]
     assert targets == ["up", "test"]
