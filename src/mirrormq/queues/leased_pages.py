@@ -77,6 +77,7 @@ class LeasablePages(Pages):
         messages = self.fetch(limit, limit_bytes)
         total_bytes = sum([message.body_size for message in messages])
         self._release(messages, total_bytes)
+        # `fetch` has counted them as unacknowledged. Take that back: `_note_leased` counts from ready on.
         self.unacked_count -= len(messages)
         self.unacked_bytes -= total_bytes
         self.ready_count += len(messages)
@@ -106,6 +107,7 @@ class LeasablePages(Pages):
         wanted = list(spans)
         found: list[Span] = []
         if self._head and common(wanted, spans_of([message.sequence for message in self._head])):
+            # Page the head first: below, only paged sequences are taken out.
             self._spill(0)
         chunks: deque[array[int]] = deque()
         for chunk in self._paged:
@@ -126,6 +128,7 @@ class LeasablePages(Pages):
 
     def reclaim(self, spans: Sequence[Span]) -> list[Message]:
         """Fetch those of these sequences that are ready, without those that are damaged on disk."""
+        # The head goes first: `lease_exact` would write it out, and transient messages would be read back.
         found = self._reclaim_head(spans)
         numbers = list(_numbers(self._note_returned(self.lease_exact(spans))))
         messages = self._load_undamaged(numbers)

@@ -191,10 +191,12 @@ class Queue:
             if checking:
                 messages = self.lifetimes.without_expired(messages)
             if not messages:
+                # Only messages above `up_to` are left: they stay ready, and the loop would never end.
                 if up_to is not None:
                     return False
                 continue
             budget -= len(messages)
+            # Marks go first: the frames that `deliver` writes contain the redelivered flag.
             self._count_delivery(messages, consumer)
             consumer.deliver(messages)
             if consumer.no_ack:
@@ -323,11 +325,14 @@ class Queue:
         if not self.dead_letters.applies(self.settings, reason):
             self.backing.acknowledge(messages)
             return
-        whole = self.backing.load_contents(messages)
-        if len(whole) < len(messages):
+        undamaged = self.backing.load_contents(messages)
+        if len(undamaged) < len(messages):
+            # A damaged message cannot be published again. Without this it would stay unacknowledged for ever.
             self.backing.acknowledge([message for message in messages if not message.frames])
-        self.dead_letters.began(len(whole))
-        self._host.dead_letter(self, whole, reason, self._dead_letter_confirmed)
+        # Count first: the targets may confirm during the call, and the count must not fall below zero.
+        # The messages stay unacknowledged here until then, so that a failover dead-letters them again.
+        self.dead_letters.began(len(undamaged))
+        self._host.dead_letter(self, undamaged, reason, self._dead_letter_confirmed)
 
     def _dead_letter_confirmed(self, messages: Sequence[Message]) -> None:
         """Remove dead letters that every target queue has confirmed."""
@@ -365,6 +370,7 @@ class Queue:
 
             self.kept.defer(Deferred(ask, refused, not holder))
             return
+        # Not `no_ack`, whatever the client asked for: if it is gone by now, the message is requeued.
         message = self.take(no_ack=False, holder=holder)
         taken = answered(message, self.backing.ready_count)
         if message is not None and not taken:
