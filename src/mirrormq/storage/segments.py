@@ -121,6 +121,7 @@ class Segments:
         file.write(SegmentHeader(number, name, segment.salt, FORMAT, identity, generation).encode(), 0)
         file.sync()
         self._disk.sync_directory(self._directory)
+        # Listed only when durable: recovery reports a listed segment without a file as damage.
         self._manifest.created(number, segment.salt)
         self.last_number = number
         self.by_number[number] = segment
@@ -129,6 +130,7 @@ class Segments:
     def adopt(self, segment: Segment) -> None:
         """Register a segment that recovery found."""
         self.by_number[segment.number] = segment
+        # Never reuse a number: a position contains it, and recovery tells an unused one from a removed one.
         self.last_number = max(self.last_number, segment.number)
 
     def file(self, number: int) -> File:
@@ -154,6 +156,8 @@ class Segments:
         file = self._open.pop(number, None)
         if file is not None:
             file.close()
+        # The list first: after a crash in between, recovery completes the removal of an unlisted file. In the
+        # other order the missing file would count as damage, and the node's copies as untrusted.
         self._manifest.removed(number)
         self._disk.remove(self.path(number))
         self._disk.sync_directory(self._directory)
