@@ -96,6 +96,7 @@ class MirrorSynchroniser:
             if over or view.joined_with(name) != before.joined_with(name):
                 del self.sessions[name]
         now = Completed(self._ring.received, self._ring.completed.durable)
+        # A member that was joining keeps its mark: new views would otherwise delay it without end.
         self._counts_from = {name: self._counts_from.get(name, now) for name in view.joining}
         if not any(name not in view.in_sync for name in view.members):
             self.asked_for = False
@@ -105,6 +106,8 @@ class MirrorSynchroniser:
         if sender not in self._ring.view.members:
             return None
         backing = self.backing
+        # Each known message of the queue is held by the mirror, under way to it through the ring, or missing.
+        # Messages published from now on reach it through the ring, so nothing falls between the two paths.
         session = Synchronisation(
             join.attempt, backing.held(), unpack(join.have), self._coming(join.received), self._options.pace,
             sending=self._options.automatic or self.asked_for,
@@ -170,6 +173,8 @@ class MirrorSynchroniser:
         view = self._ring.view
         if self.steady and not looking:
             return None
+        # One step per view, removals first: confirms wait for these members, and one that has begun again may
+        # lack confirmed messages, so it must not stay eligible for promotion.
         out = self._fallen() | (self.lateness.late(now_ms) if looking else set())
         joining = {name: view.sync_generation(name) for name in view.joining}
         if out:
@@ -208,6 +213,7 @@ class MirrorSynchroniser:
 
     def _caught_up(self, now_ms: int) -> dict[str, int]:
         """Return the members that hold everything, with their synchronisation attempt."""
+        # Unseen messages are in no list that a mirror is compared with, so no mirror is complete.
         if not self.sessions or self.backing.unseen:
             return {}
         view = self._ring.view

@@ -161,10 +161,12 @@ class Replica:
         id that it knows, and a duplicate is better than a loss."""
         copy = self.copy
         assert copy is not None
+        # The backing queue is built over the store alone.
         copy.page_out()
         trusted = complete and copy.gated and self.options.redeliver_lost
         redelivered_up_to = self._lost_up_to(copy) if trusted else copy.delivered_up_to
         backing = self._make_backing(redelivered_up_to, not trusted)
+        # The last master may have used sequences that this copy has never seen.
         backing.next_sequence = max(backing.next_sequence, first_sequence(self.view.epoch))
         mirrored = self.wrap(backing, [])
         mirrored.delivered_up_to = copy.delivered_up_to
@@ -223,6 +225,9 @@ class Replica:
         if (view.epoch, view.version) <= (before.epoch, before.version):
             return
         was_master = self.ring.is_master
+        # Finish the old view first. A deposed master is compared with the next one by its log: a removal that
+        # is not in it would leave the copy short, unnoticed. A new master numbers on from the end of its log,
+        # so its copy must have applied everything in it.
         if self.backing is not None:
             self.backing.flush_operations()
         self._apply(self.ring.take_operations())
@@ -259,6 +264,7 @@ class Replica:
         return True
 
     def _receive_other(self, sender: str, message: ResendRequest | SyncRequest | SyncBatch | SyncAck) -> None:
+        # A mirror asks once, and may have the view before its master has it: keep the request.
         if isinstance(message, SyncRequest) and (message.epoch, message.version) > self.view[:2]:
             self._early_joins[sender] = message
         elif message.epoch != self.view.epoch:
@@ -290,6 +296,7 @@ class Replica:
 
     def flushed(self) -> None:
         """Record that all applied operations are on disk."""
+        # A mirror passes operations on before it applies them: only the applied ones are in its journal.
         self.ring.persisted(self.ring.received if self.ring.is_master else self._applied)
         if self._unflushed:
             self._sends += self._unflushed
@@ -377,6 +384,7 @@ class Replica:
             return
         if batch.drop is not None:
             self.copy.introduce(batch.delivered_up_to, batch.producers, batch.delivered_by, batch.gated)
+            # Set aside before dropping: this may be the last copy of a confirmed message.
             surplus = unpack(batch.drop)
             self.options.keep_surplus(surplus)
             self.copy.drop(surplus.spans())

@@ -97,6 +97,7 @@ class Synchronisation:
         """Flag: messages are sent; otherwise the mirror waits until the queue has drained far enough."""
         self.surplus = have.copy()
         """Sequences that the mirror has and the master lacks: the mirror must drop them."""
+        # `live` becomes `missing` and shrinks, so the surplus is computed before.
         self.surplus.subtract(live)
         self.missing = live
         """Sequences that the mirror lacks and that have not been sent."""
@@ -159,6 +160,7 @@ class Synchronisation:
             return None
         numbers, size_bytes = self._choose(contents)
         batch = contents.load(numbers)
+        # Before unreadable messages are noted: `removed` would delete them from that set, too.
         self.removed(spans_of_unordered(numbers))
         if len(batch) < len(numbers):
             for number in contents.damaged(numbers):
