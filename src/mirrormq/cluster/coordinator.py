@@ -243,6 +243,7 @@ class Coordinator:
         if not self._leading:
             return []
         found: list[c.Command] = []
+        # Lost nodes first: the views below must not promote them, and are committed after these commands.
         for node in self._lost():
             self._missed[node.name] = node.incarnation
             self._dirty.update(self.replica_index.held.get(node.name, {}))
@@ -300,6 +301,7 @@ class Coordinator:
         """Return the next step for one queue; None if there is none."""
         view = queue.ring
         definition = mirrored_definition(self._state, self._policies, queue)
+        # Every later step trusts `now`, so none is taken while a member only seems to run.
         if self._is_uncertain(view, now):
             self._undecided[queue.queue_id] = None
             return None
@@ -334,6 +336,7 @@ class Coordinator:
         """Return the view that follows from the fates of the members. Rings that differ only in their numbers
         share a cached result, unless a member joins: it remembers the version that it joined with."""
         view, survives = queue.ring, queue.survives_restart
+        # Without epoch and version: after the loss of a node, a thousand equal rings are settled once.
         key = view[2:], policy, survives
         known = self._settled.get(key)
         if known is not None:
@@ -350,6 +353,7 @@ class Coordinator:
             waited=self._has_waited(queue.queue_id),
             former=former_copies(queue, now.nodes) if queue.former else {},
         )
+        # After a return or a removal the result depends on the queue's stored copies, which the key lacks.
         if isinstance(after, View) and not {MemberFate.RETURNED, MemberFate.FORGOTTEN}.intersection(
             members.values()
         ):
@@ -360,6 +364,7 @@ class Coordinator:
         """Return the view after one step of placement; `view` itself if the replicas are in place."""
         policy = None if queue.exclusive else mirroring(definition)
         master, mirrors = wanted(policy, view, now.running, self._choose, now.resting)
+        # Maintenance gives the role away, never the copy: only a synchronised mirror may take over.
         if master in now.resting:
             able = [name for name in mirrors if name in view.in_sync and name not in now.resting]
             if able:

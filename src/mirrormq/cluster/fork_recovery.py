@@ -1,8 +1,11 @@
 """Fork recovery on one node. The arbiter picks the winner; a losing node fetches its metadata and restarts.
 
-the arbiter, once a fork has lasted        notifies each loser of the winner (`autoheal`) a loser
-fetches the winner's metadata and discards its own (`state_transfer`) a node that does not serve
-joins the nodes that do, without a notice a winner                                   exports its metadata
+The part of each node:
+
+    the arbiter, once a fork has lasted    notifies each loser of the winner (`autoheal`)
+    a loser                                fetches the winner's metadata, discards its own (`state_transfer`)
+    a node that does not serve             joins the nodes that do, without a notice
+    a winner                               exports its metadata
 """
 
 from __future__ import annotations
@@ -117,6 +120,7 @@ class ForkRecovery:
         """Resolve forks: a node that does not serve joins the nodes that do; the arbiter notifies the
         losers."""
         member = self._member
+        # A node without clients gives up nothing by joining, so it waits for no arbiter and no time limit.
         if not self._serving.running and (winner := autoheal.node_to_join(self._to_join())):
             self._state_fetch.begin(winner)
             return
@@ -128,12 +132,14 @@ class ForkRecovery:
         known = {**self._presences, member.name: own}
         lasting = now_ms - self._forked_since_ms >= HEAL_AFTER_MS
         voters = member.consensus.members.voters
+        # Without autoheal the operator chooses a side, unless no side serves: then no client is cut off.
         if lasting and (self._handling.heals(voters) or autoheal.no_side_continues(voters, known)):
             self._decide(known)
 
     def _decide(self, known: Mapping[str, Presence]) -> None:
         member = self._member
         for name, notice in autoheal.arbiter_decisions(member.name, member.linked, known, self._winner):
+            # Remembered: the losers' clients reconnect elsewhere, which could reverse the order of the sides.
             self._winner = notice.winner
             if name == member.name:
                 self._state_fetch.begin(notice.winner)

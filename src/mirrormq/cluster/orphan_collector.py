@@ -87,6 +87,7 @@ class OrphanCollector:
         kept = 0
         for queue in self._held(fork):
             first = self._first(queue, fork)
+            # One node of the side collects: each further one would republish the same messages.
             if first < NOT_FORKED and collects(self._me, queue, fork):
                 messages = self._messages(holdings, queue, first)
                 created_in_partition = fork.created_in_partition(queue)
@@ -108,6 +109,7 @@ class OrphanCollector:
 
     def _held(self, fork: LostFork) -> list[Queue]:
         """Return the queues that this node may hold messages of."""
+        # A node that has left the ring may still have its copy on disk, and it may be the last one.
         return [
             queue
             for queue in fork.mine.queues.values()
