@@ -184,3 +184,14 @@ def test_no_ring_changes_and_no_copy_is_released_while_a_master_is_only_said_to_
     desk.coordinator.reach(frozenset("ab"), {"a": 1, "b": 2})
     desk.work()
     assert desk.queue("q").former == (), "a serves, and no policy wants a mirror"
+
+
+def test_of_two_queues_with_equal_rings_each_promotes_the_mirror_that_was_synchronised_last() -> None:
+    desk = Desk("abc", ha_mode="all")
+    for name, order in (("q", "bc"), ("p", "cb")):
+        desk.declare(name, "a")
+        for mirror in order:
+            desk.fall_behind(name, mirror)
+    assert desk.view("q")[2:] == desk.view("p")[2:]
+    desk.lose("a")
+    assert (desk.view("q").master, desk.view("p").master) == ("c", "b")

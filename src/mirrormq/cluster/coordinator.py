@@ -162,7 +162,7 @@ class Coordinator:
         self._now_ms = 0
         self._compared_since_ms: dict[int, int] = {}
         """Queues with a reported copy and a missing member, with the time at which the wait began."""
-        self._settled: dict[tuple[tuple[object, ...], PromotionRules, bool], View] = {}
+        self._settled: dict[tuple[object, ...], View] = {}
         """Results of this call: most queues have equal rings."""
 
     # -- input ----------------------------------------------------------------------------------
@@ -337,7 +337,8 @@ class Coordinator:
         share a cached result, unless a member joins: it remembers the version that it joined with."""
         view, survives = queue.ring, queue.survives_restart
         # Without epoch and version: after the loss of a node, a thousand equal rings are settled once.
-        key = view[2:], policy, survives
+        # With the former members: of unsynchronised mirrors, the last one in sync is promoted.
+        key = view[2:], policy, survives, queue.former
         known = self._settled.get(key)
         if known is not None:
             return View(view.epoch + known.epoch, view.version + 1, *known[2:])
