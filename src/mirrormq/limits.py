@@ -86,7 +86,7 @@ of a transaction cannot commit and free its memory."""
 
 SENT_AGAIN_RANGES_MAX = 256
 """Spans of messages resent to a new master that a queue remembers as possibly delivered. Each node resends
-its unconfirmed publishes in few spans. The queue drops the oldest span first."""
+its unconfirmed publishes in few spans. Past the limit the queue joins the two oldest ones."""
 
 PRODUCERS_MAX = 1024
 """Node incarnations whose publish numbers a queue remembers. Ended incarnations are dropped: the value bounds

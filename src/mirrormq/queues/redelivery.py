@@ -43,7 +43,12 @@ class RedeliveryMarks:
         ranges = self._sent_again
         if ranges and ranges[-1][1] + 1 == first:
             first, ranges = ranges[-1][0], ranges[:-1]
-        self._sent_again = (*ranges, Interval(first, last))[-limits.SENT_AGAIN_RANGES_MAX :]
+        ranges = (*ranges, Interval(first, last))
+        if len(ranges) > limits.SENT_AGAIN_RANGES_MAX:
+            # Join the two oldest: a mark too many is allowed, a delivery again without its mark is not (G5,
+            # redelivery-marked).
+            ranges = (Interval(ranges[0][0], ranges[1][1]), *ranges[2:])
+        self._sent_again = ranges
         self.highest = max(self.highest, last)
         return last
 
