@@ -54,6 +54,7 @@ def _acknowledge_one(channel: Channel, delivery: Delivery) -> None:
     if channel.prefetch:
         make_room(channel)
     elif consumer is not None and consumer.waiting and channel.consumers.get(consumer.tag) is consumer:
+        # Not for a cancelled consumer, even if another one has its tag now: it has no turn to return to.
         _make_room_for((consumer,))
 
 

@@ -305,6 +305,7 @@ class Channel:
         if not self.connection.closed:
             for consumer in list(self.consumers.values()):
                 consumer.queue.deliver_published()
+        # Consumers go before their deliveries: the queues would deliver the requeued messages to them again.
         self.closing = True
         self.waiting.abandon()
         for consumer in list(self.consumers.values()):

@@ -82,6 +82,8 @@ class Publishing:
         if method.immediate:
             raise NotImplementedByBroker("immediate=true")
         exchange, routing_key = method.exchange, method.routing_key
+        # RabbitMQ's order decides which of several mistakes is reported: immediate, permission, unknown
+        # exchange, internal exchange, topic permission.
         asks_broker = _is_question(exchange, routing_key)
         if not asks_broker:
             channel.check_permission("exchange", exchange, "write")
@@ -118,6 +120,7 @@ class Publishing:
                     traits = plain_traits(content)
                     envelope = route.envelope(traits) if traits >= 0 else _closer_look(route, content)
                 if envelope is None:
+                    # First what was collected: the queues must receive messages in the order of the channel.
                     self._append_batch(destination, batch)
                     self.publish(publish, properties_of(content), [content])
                     routes = self._valid_routes()
@@ -133,6 +136,7 @@ class Publishing:
                     producer_ids = envelope.producer_ids is not None
                 batch.append(Message(envelope, content, NEVER, _BODY_SIZE(content, _BODY_SIZE_AT)[0]))
         finally:
+            # Also after an error: the messages before the one that closes the channel count as published.
             self._append_batch(destination, batch)
 
     def publish_one(self, publish: bytes, content: bytes) -> None:
@@ -166,6 +170,7 @@ class Publishing:
     ) -> None:
         """Number the messages if the channel confirms, and append them to all their queues."""
         queues = destination.queues
+        # Number before appending: a queue may confirm or refuse during the call.
         first, publisher = 0, None
         if self.confirms is not None:
             first, publisher = self.confirms.take_numbers(len(messages), len(queues)), self.channel
@@ -357,6 +362,7 @@ class Publishing:
         try:
             _, _, expiration, headers_at, user_id = scan_properties(properties)
         except PreconditionFailed:
+            # The delivery mode is invalid, and RabbitMQ checks it last: report an earlier mistake first.
             claimed = decode_properties(properties, 0)._replace(delivery_mode=None)
             self.checked(encode_properties(claimed))
             for header in ("CC", "BCC"):

@@ -76,6 +76,7 @@ def tx_commit(channel: Channel, method: methods.TxCommit) -> None:
     for envelope, routed, contents in publishes:
         # A queue may have been deleted since the publish: the commit must not wait for it.
         queues = tuple([present[queue.name] for queue in routed if queue.name in present])
+        # Count before publishing: a queue may confirm during the call, and zero would answer the commit.
         commit.open += len(contents) * len(queues)
         publishing.hand_over(envelope, queues, contents, commit, 1)
     for action, deliveries in settlements:

@@ -127,6 +127,7 @@ def unexpected_frame(kind: int, payload: bytes) -> AmqpError:
 def fail(connection: Connection, error: AmqpError) -> None:
     """Handle an error before the connection is open: send connection.close if permitted, then close the
     socket."""
+    # As in RabbitMQ, a client that has not tuned the connection gets no connection.close.
     if connection.state is ConnectionState.OPENING and not error.silent:
         connection.close_with(error)
     else:
@@ -159,6 +160,7 @@ def start_ok(connection: Connection, method: methods.ConnectionStartOk) -> None:
     except FrameSyntaxError as error:
         broker.events.authentication_failed(connection, None, error.explanation)
         raise
+    # Hashing takes a while, and the client may have pipelined methods: none is read before the verdict.
     connection.hold()
 
     def decided(user: records.User | None, reason: str) -> None:
@@ -224,6 +226,7 @@ def tune_ok(connection: Connection, method: methods.ConnectionTuneOk) -> None:
 def _check_tuned(name: str, wanted: int, offered: int, least: int) -> None:
     if wanted and wanted < least:
         raise NotAllowed(f"negotiated {name} = {wanted} is lower than the minimum allowed value ({least})")
+    # Zero means "no limit", which is more than any offered limit.
     if offered and (not wanted or wanted > offered):
         raise NotAllowed(f"negotiated {name} = {wanted} is higher than the maximum allowed value ({offered})")
 

@@ -49,6 +49,7 @@ def large_run(view: memoryview, at: int, most: int, limit: int) -> LargeRun | No
     contents: list[bytes] = []
     while len(contents) < most:
         after = _end_of_one(view, at, front, back)
+        # Too large a body is not refused here: the scanner's own path has the error.
         if after < 0 or after - at > limit + body_at + FRAME_OVERHEAD:
             break
         contents.append(bytes(view[at + header_at : after]))

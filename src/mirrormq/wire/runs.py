@@ -168,6 +168,7 @@ def unlike(
             alike_at, alike = at, 0
         alike += 1
         if alike == ALIKE_MIN:
+            # Give the messages before this one back: the scanner passes all of them as one run of equal ones.
             del publishes[1 - ALIKE_MIN :], contents[1 - ALIKE_MIN :]
             return alike_at, header_bytes - header_size * (ALIKE_MIN - 1)
         last_publish, last_properties = publish, properties

@@ -251,6 +251,7 @@ class Scanner:
         content = b"".join((first[at:], *self._rest[1:], last))
         _, channel, header_size, _, _, body_size = CONTENT_HEAD(content, 0)
         body_at = header_size + FRAME_OVERHEAD
+        # The heads in the first piece are checked. A malformed rest is left to `_scan`, which has the errors.
         if content[body_at - 1] != FRAME_END or content[-1] != FRAME_END:
             return False
         if body_size and _HEAD(content, body_at) != (BODY, channel, body_size):
@@ -316,6 +317,7 @@ class Scanner:
                         continue
                 sink.frame(kind, channel, buffer[start:end])
         finally:
+            # Also after a soft error, which closes one channel only: the frames behind it must still be read.
             if size - position > size // REST_SHARE:
                 self._keep(memoryview(buffer)[position:])
             elif position < size:
