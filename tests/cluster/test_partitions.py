@@ -119,7 +119,7 @@ def test_a_partition_is_shown_by_the_nodes_that_see_it() -> None:
 def connectivity(**seen: str) -> ConnectivityMatrix:
     found = ConnectivityMatrix()
     for node, reachable in seen.items():
-        found.heard(node, reachable)
+        found.report(node, reachable)
     return found
 
 
@@ -149,10 +149,10 @@ def test_several_pairs_lose_as_few_as_possible() -> None:
 def test_a_short_disagreement_is_forgotten() -> None:
     found = connectivity(a="bc", b="a", c="a")
     found.nodes_to_isolate("abc", 0)
-    found.heard("b", "ac")
-    found.heard("c", "ab")
+    found.report("b", "ac")
+    found.report("c", "ab")
     assert found.nodes_to_isolate("abc", DISAGREEMENT_MS) == frozenset()
-    found.heard("b", "a")
+    found.report("b", "a")
     assert found.nodes_to_isolate("abc", 2 * DISAGREEMENT_MS) == frozenset(), "its patience begins anew"
 
 

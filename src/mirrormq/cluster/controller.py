@@ -40,7 +40,7 @@ from mirrormq.metadata.policy_matching import PolicyMatcher
 PRESENCE_MS = 1000
 """Interval of presence messages when nothing changes."""
 
-HEARSAY_MS = 2000
+INDIRECT_REACH_MS = 2000
 """Time that a node without a link to this one still counts as reachable while other nodes see it. When a
 process fails, all of them lose it at once; a single broken connection is restored much faster."""
 
@@ -167,7 +167,7 @@ class ClusterController:
                 if message.durable is not None:
                     self.member.peer_stated(message.durable)
                 self._update_alarms()
-                self._connectivity.heard(peer, message.reachable)
+                self._connectivity.report(peer, message.reachable)
                 # Presences arrive all the time; survey only if this one may change the result.
                 current = (message.serving, message.incarnation)
                 if self._broken_ms or before is None or (before.serving, before.incarnation) != current:
@@ -250,7 +250,9 @@ class ClusterController:
     def _seen_by_peers(self) -> frozenset[str]:
         """Return nodes whose connection to this node broke recently and that other nodes still reach."""
         now = self._now_ms
-        self._broken_ms = {name: since for name, since in self._broken_ms.items() if now - since < HEARSAY_MS}
+        self._broken_ms = {
+            name: since for name, since in self._broken_ms.items() if now - since < INDIRECT_REACH_MS
+        }
         return frozenset(
             name
             for name in self._broken_ms
@@ -323,7 +325,7 @@ class ClusterController:
             if unchanged == sent:
                 return
         self._presence_sent, self._presence_sent_ms = now, self._now_ms
-        self._connectivity.heard(self.member.name, now.reachable)
+        self._connectivity.report(self.member.name, now.reachable)
         for peer in sorted(self.member.linked):
             self._send(peer, now, urgent=True)
 
@@ -368,7 +370,7 @@ class ClusterController:
         relay. Without this check the node would never learn of it, could commit nothing, and would keep its
         clients waiting.
         """
-        if self.member.leader is not None or self._now_ms - self._led_ms < HEARSAY_MS:
+        if self.member.leader is not None or self._now_ms - self._led_ms < INDIRECT_REACH_MS:
             return ""
         return f"the node cannot reach {self._leader_on_other_side()}, the leader of its peers"
 

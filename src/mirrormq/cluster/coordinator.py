@@ -59,8 +59,8 @@ PROMOTION_TIMEOUT_MS = 30_000
 stop wait for the others under `ha-promote-on-failure: always`. Machines that lost power together boot
 within some ten seconds of each other; RabbitMQ waits for its last node for 300 s."""
 
-WHOLE = PromotionRules(on_failure_always=False)
-"""Promotion rules of queues that no policy mirrors now: a mirror with holes is not promoted."""
+UNMIRRORED_RULES = PromotionRules(on_failure_always=False)
+"""Promotion rules of queues that no policy mirrors now: an unsynchronised mirror is not promoted."""
 
 T = TypeVar("T")
 
@@ -92,7 +92,7 @@ def present(nodes: dict[str, Node], missing: Collection[str] = ()) -> Present:
     return Present(nodes, incarnations, frozenset(incarnations.items()), running, resting)
 
 
-def is_well(view: View, now: Present) -> bool:
+def all_alive(view: View, now: Present) -> bool:
     """Return whether all members are alive."""
     return len(view.incarnations) == len(view.members) and view.incarnations <= now.living
 
@@ -113,7 +113,7 @@ def _fate(now: Present, name: str, joined: int) -> MemberFate:
 def _released(queue: Queue, now: Present) -> list[tuple[int, str, int]]:
     """Return copies of unwanted former members that run, once every member of the ring is synchronised."""
     view = queue.ring
-    if queue.waits_for or not is_well(view, now) or view.in_sync != frozenset(view.members):
+    if queue.waits_for or not all_alive(view, now) or view.in_sync != frozenset(view.members):
         return []
     return [
         (queue.queue_id, former.node, former.incarnation)
@@ -305,10 +305,10 @@ class Coordinator:
         if self._is_uncertain(view, now):
             self._undecided[queue.queue_id] = None
             return None
-        if is_well(view, now):
+        if all_alive(view, now):
             after: View | QueueDown | QueueLost = self._placed(queue, view, definition, now)
         else:
-            policy = rules(definition) if mirroring(definition) else WHOLE
+            policy = rules(definition) if mirroring(definition) else UNMIRRORED_RULES
             after = self._settle(queue, policy, now)
         if not isinstance(after, QueueDown) or not queue.copies:
             self._compared_since_ms.pop(queue.queue_id, None)

@@ -33,7 +33,7 @@ LEAVING_MS = 10_000
 """Time that a stopping node waits for other nodes to take its masters: RabbitMQ's limit for a single
 queue."""
 
-LAST_WORDS_MS = 100
+SEND_AFTER_DRAIN_MS = 100
 """Time that the node stays up after that, to send its consumers' open deliveries to the new masters. Nodes
 ignore messages of an ended incarnation."""
 
@@ -264,7 +264,7 @@ class ApplicationLifecycle:
             self._drained_since_ms = now_ms
         if self._drained_since_ms is None:
             return False
-        return not member.linked or now_ms - self._drained_since_ms >= LAST_WORDS_MS
+        return not member.linked or now_ms - self._drained_since_ms >= SEND_AFTER_DRAIN_MS
 
     def _stop(self, reason: str) -> None:
         self.phase = LifecyclePhase.STOPPING

@@ -264,7 +264,7 @@ class Member:
         self._idle = False
         match message:
             case RaftMessage():
-                if self._membership_changes.heard(peer):
+                if self._membership_changes.confirm_member(peer):
                     self.consensus.step(peer, decode_message(message.data))
             case Reach():
                 self._apply_barrier.receive(peer, message)

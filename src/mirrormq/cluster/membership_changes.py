@@ -45,7 +45,7 @@ class MembershipChanges:
             if self._silent_ticks % JOIN_REQUEST_TICKS == 0:
                 self.request_join()
 
-    def heard(self, peer: str) -> bool:
+    def confirm_member(self, peer: str) -> bool:
         """Process a sign of membership from a peer. Return False, and notify the peer, if it is no longer a
         member."""
         self._silent_ticks = 0

@@ -99,7 +99,7 @@ class ConnectivityMatrix:
         self._seen: dict[str, frozenset[str]] = {}
         self._apart_since: dict[tuple[str, str], int] = {}
 
-    def heard(self, node: str, reachable: Collection[str]) -> None:
+    def report(self, node: str, reachable: Collection[str]) -> None:
         """Record the nodes that a node can reach."""
         self._seen[node] = frozenset(reachable)
 
