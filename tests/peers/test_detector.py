@@ -77,7 +77,7 @@ class World:
 
     def _arrive(self, name: str) -> None:
         if not self._asleep(name, lambda: self._arrive(name), late_ms=1):
-            self._detectors[name].heard(_other(name), self.now_ms)
+            self._detectors[name].record_arrival(_other(name), self.now_ms)
 
 
 def _other(name: str) -> str:
@@ -173,7 +173,7 @@ def test_suspicion_comes_first_and_ends_when_the_peer_answers() -> None:
     detector.watch("b", 0)
     seen = [change.liveness for now in range(0, 2500, 250) for change in detector.tick(now).changes]
     assert seen == [Liveness.SUSPECTED] and detector.liveness("b") is Liveness.SUSPECTED
-    detector.heard("b", 2500)
+    detector.record_arrival("b", 2500)
     assert [change.liveness for change in detector.tick(2500).changes] == [Liveness.UP]
 
 
@@ -182,7 +182,7 @@ def test_a_down_peer_is_not_watched_until_a_new_link() -> None:
     detector.watch("b", 0)
     changes = [change for now in range(0, 20_000, 250) for change in detector.tick(now).changes]
     assert [change.liveness for change in changes] == [Liveness.SUSPECTED, Liveness.DOWN]
-    detector.heard("b", 20_000)
+    detector.record_arrival("b", 20_000)
     assert detector.liveness("b") is Liveness.DOWN
     detector.watch("b", 20_000)
     assert detector.liveness("b") is Liveness.UP

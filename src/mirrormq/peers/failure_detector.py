@@ -100,7 +100,7 @@ class FailureDetector:
         """Stop watching `peer`, whose link was closed for another reason."""
         self._peers.pop(peer, None)
 
-    def heard(self, peer: str, now_ms: int) -> None:
+    def record_arrival(self, peer: str, now_ms: int) -> None:
         """Record that bytes arrived from `peer`."""
         awake_ms = self._awake_ms(now_ms)
         if (watched := self._peers.get(peer)) is not None:

@@ -50,8 +50,8 @@ from mirrormq.runtime.peer_links import PeerLinks
 from mirrormq.runtime.peer_rpc import PeerRpc
 from mirrormq.storage.journal_errors import JournalFailed
 
-FOR_IMPOSTORS = (JoinRefused, CommandRequest, CommandReply)
-FROM_IMPOSTORS = (JoinRequest, CommandRequest, CommandReply)
+TO_BLANK_MEMBERS = (JoinRefused, CommandRequest, CommandReply)
+FROM_BLANK_MEMBERS = (JoinRequest, CommandRequest, CommandReply)
 """Messages that may be sent to a node that has lost its disk, and messages accepted from it."""
 
 QUEUE_MESSAGES = frozenset((RingBatch, StreamFrame, StreamHello))
@@ -115,7 +115,7 @@ class ClusterNode:
         self._seeds: dict[str, str] = {}
         self._dialled: dict[str, str] = {}
         self._dial_scheduled = False
-        self._impostors: set[str] = set()
+        self._blank_members: set[str] = set()
         self._examining: dict[str, asyncio.Task[None]] = {}
         self._work_scheduled = False
         self._commit_polls = CommitPolls()
@@ -142,7 +142,7 @@ class ClusterNode:
         if self.peer_links is not None:
             for peer in self.peer_links.peers:
                 self.controller.up(peer, self.peer_links.session(peer) or 0, self._stated_by(peer))
-            self._impostors.clear()
+            self._blank_members.clear()
             self._introduce_ourselves()
 
     def _handling(self) -> PartitionHandling:
@@ -240,7 +240,7 @@ class ClusterNode:
         """Register a link follower, and report the existing links to it."""
         self._followers.append(follower)
         for peer in self.peer_links.peers if self.peer_links is not None else ():
-            if peer not in self._impostors:
+            if peer not in self._blank_members:
                 assert self.peer_links is not None
                 follower.link_up(peer, self.peer_links.session(peer) or 0)
 
@@ -252,7 +252,7 @@ class ClusterNode:
     def send(self, peer: str, message: Any, urgent: bool = False) -> None:
         """Send a message if a link to `peer` exists."""
         if self.peer_links is not None and (
-            peer not in self._impostors or isinstance(message, FOR_IMPOSTORS)
+            peer not in self._blank_members or isinstance(message, TO_BLANK_MEMBERS)
         ):
             self.peer_links.send(peer, message, urgent)
 
@@ -266,8 +266,8 @@ class ClusterNode:
         return self.peer_links is not None and self.peer_links.congested(peer)
 
     def on_up(self, peer: str, session: int) -> None:
-        if self._is_impostor(peer):
-            self._impostors.add(peer)
+        if self._is_blank_member(peer):
+            self._blank_members.add(peer)
             self._examining[peer] = self._node.loop.create_task(self._examine(peer))
             return
         self.controller.up(peer, session, self._stated_by(peer))
@@ -278,7 +278,7 @@ class ClusterNode:
             self._set_forced(False)
         self._node.cluster_changed()
 
-    def _is_impostor(self, peer: str) -> bool:
+    def _is_blank_member(self, peer: str) -> bool:
         """Return whether `peer` is a voter by name that reports no cluster.
 
         Such a node has lost its disk, and with it its Raft promises to the others. It must not be taken
@@ -291,7 +291,7 @@ class ClusterNode:
     async def _examine(self, peer: str) -> None:
         """Ask the peer repeatedly whether it knows its cluster by now."""
         warned = False
-        while peer in self._impostors:
+        while peer in self._blank_members:
             with contextlib.suppress(ControlError):
                 membership = await self.questions.ask(peer, Request("membership", [self.settings.name]))
                 if membership["joined"] and membership["cluster"] == self.member.cluster_id:
@@ -311,8 +311,8 @@ class ClusterNode:
 
     def on_down(self, peer: str, loss: LinkLoss) -> None:
         self.questions.down(peer)
-        if peer in self._impostors:
-            self._impostors.discard(peer)
+        if peer in self._blank_members:
+            self._blank_members.discard(peer)
             self._examining.pop(peer).cancel()
             return
         self.controller.down(peer, silent=loss.silent)
@@ -321,7 +321,7 @@ class ClusterNode:
         self._node.cluster_changed()
 
     def on_message(self, peer: str, payload: Any) -> None:
-        if peer in self._impostors and not isinstance(payload, FROM_IMPOSTORS):
+        if peer in self._blank_members and not isinstance(payload, FROM_BLANK_MEMBERS):
             return
         if type(payload) in QUEUE_MESSAGES:
             for follower in list(self._followers):
@@ -442,6 +442,6 @@ class ClusterNode:
                 log.info(f"metadata fork with {peer} is healed: both nodes share one history")
             case MembersChanged() if self.peer_links is not None:
                 self._introduce_ourselves()
-                for peer in self._impostors - set(self.member.consensus.members.voters):
+                for peer in self._blank_members - set(self.member.consensus.members.voters):
                     self._renew_link(peer)
         self._node.cluster_changed()

@@ -233,7 +233,7 @@ class PeerLink(asyncio.BufferedProtocol):
 
     def _deliver(self, reader: FrameReader, messages: list[tuple[bool, bytes]]) -> None:
         peer_links = self._peer_links
-        peer_links.detector.heard(self.peer, monotonic_ms())
+        peer_links.detector.record_arrival(self.peer, monotonic_ms())
         for packed, payload in messages:
             try:
                 peer_links.deliver(self, packed, payload)
