@@ -10,7 +10,7 @@ from typing import Any
 
 Columns = list[list[str]]
 
-WHOLE = frozenset(
+SINGLE_VALUES = frozenset(
     {
         "arguments",
         "churn_rates",
@@ -46,7 +46,7 @@ def cut(value: Any, columns: Columns | None) -> Any:
     for name, inner in value.items():
         inside = [way[1:] for way in columns if way[0] == name]
         if inside:
-            kept[name] = inner if name in WHOLE else cut(inner, inside)
+            kept[name] = inner if name in SINGLE_VALUES else cut(inner, inside)
     return kept or []
 
 

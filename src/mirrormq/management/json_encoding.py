@@ -7,11 +7,11 @@ from urllib.parse import parse_qsl
 
 from mirrormq.management.http_errors import BAD_REQUEST, SilentRefusal
 
-WHOLE = re.compile(r"[+-]?[0-9]{1,20}")
+INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 BROKEN = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
-def is_whole(text: str) -> bool:
+def is_well_escaped(text: str) -> bool:
     """Report whether two hexadecimal digits follow each percent sign."""
     return BROKEN.search(text) is None
 
@@ -19,13 +19,13 @@ def is_whole(text: str) -> bool:
 def query_of(text: str, *, strict: bool) -> dict[str, str]:
     """Return the values of a query by name; the first value of a name counts. If strict, a value needs a
     name."""
-    if strict and (not is_whole(text) or any(pair.startswith("=") for pair in text.split("&"))):
+    if strict and (not is_well_escaped(text) or any(pair.startswith("=") for pair in text.split("&"))):
         raise SilentRefusal(BAD_REQUEST)
     return dict(reversed(parse_qsl(text, keep_blank_values=True)))
 
 
-def whole(text: str) -> int:
+def integer(text: str) -> int:
     """Parse an integer as Erlang does: an optional sign and digits only."""
-    if WHOLE.fullmatch(text) is None:
+    if INTEGER.fullmatch(text) is None:
         raise ValueError(text)
     return int(text)

@@ -88,7 +88,7 @@ class RouteTable:
 
 
 def _parts(raw_path: str) -> list[str]:
-    if not json_encoding.is_whole(raw_path):
+    if not json_encoding.is_well_escaped(raw_path):
         raise SilentRefusal(BAD_REQUEST)
     return [unquote(part, errors="surrogateescape") for part in raw_path.removesuffix("/").split("/")]
 

@@ -24,7 +24,7 @@ ANSWER_TIMEOUT_S = 30.0
 """Seconds to wait for the reply to a declaration, or for a confirm, before the request fails."""
 
 
-class SocketlessChannel:
+class InProcessChannel:
     """AMQP channel of one HTTP request. Implements `management.managed_node.DirectChannel`."""
 
     def __init__(self, broker: Broker, user: User, vhost: str, turn: Callable[[], None]) -> None:

@@ -27,7 +27,7 @@ from mirrormq.management.statistics import Statistics
 from mirrormq.metadata.records import User
 from mirrormq.metadata.store import MetadataStore
 from mirrormq.peers.failure_detector import DetectorTiming
-from mirrormq.runtime.direct_channel import SocketlessChannel
+from mirrormq.runtime.direct_channel import InProcessChannel
 from mirrormq.runtime.http_server import HttpServer
 from mirrormq.runtime.metadata_barrier import settled
 from mirrormq.runtime.node_status import status
@@ -71,7 +71,7 @@ class _Managed:
 
     def direct(self, user: User, vhost: str) -> DirectChannel:
         self._node.read_clock()
-        return SocketlessChannel(self.broker, user, vhost, self.changed)
+        return InProcessChannel(self.broker, user, vhost, self.changed)
 
     async def authenticate(
         self, name: str, password: bytes, host: str, gone: asyncio.Future[None]

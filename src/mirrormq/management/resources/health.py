@@ -9,7 +9,7 @@ from mirrormq.errors import AmqpError
 from mirrormq.management import access
 from mirrormq.management.api_request import ApiRequest, RawReply, spoken
 from mirrormq.management.http_errors import bad_request, encode, not_found
-from mirrormq.management.json_encoding import whole
+from mirrormq.management.json_encoding import integer
 from mirrormq.management.resources.nodes import listeners
 from mirrormq.management.route_table import ApiRoute
 
@@ -59,7 +59,7 @@ def local_alarms(call: ApiRequest) -> dict[str, Any] | RawReply:
 
 def certificates(call: ApiRequest) -> dict[str, Any] | RawReply:
     try:
-        within = whole(call.parts["within"])
+        within = integer(call.parts["within"])
     except ValueError:
         raise bad_request("Invalid expiration value.") from None
     if call.parts["unit"] not in TIME_UNITS:
@@ -71,7 +71,7 @@ def certificates(call: ApiRequest) -> dict[str, Any] | RawReply:
 
 def port(call: ApiRequest) -> dict[str, Any] | RawReply:
     try:
-        wanted = whole(call.parts["port"])
+        wanted = integer(call.parts["port"])
     except ValueError:
         raise bad_request("Invalid port") from None
     ports = [found["port"] for found in listeners(call)]
