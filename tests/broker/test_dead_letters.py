@@ -91,7 +91,7 @@ def test_unrouted_messages_are_dropped() -> None:
 
 
 def test_many_expire_a_part_at_a_time_and_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Node, "limits", BrokerLimits(queues=QueueLimits(expired_per_look=10)))
+    monkeypatch.setattr(Node, "limits", BrokerLimits(queues=QueueLimits(expired_batch_max=10)))
     node, client = two_queues(x_message_ttl=Field("I", 100))
     client.publish("q", *[b"%d" % number for number in range(35)], persistent=True)
     client.read()
@@ -106,7 +106,7 @@ def test_many_expire_a_part_at_a_time_and_all_of_them(monkeypatch: pytest.Monkey
 def test_get_never_gives_what_has_expired_although_more_is_to_be_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Node, "limits", BrokerLimits(queues=QueueLimits(expired_per_look=2)))
+    monkeypatch.setattr(Node, "limits", BrokerLimits(queues=QueueLimits(expired_batch_max=2)))
     node, client = two_queues()
     client.publish("q", *[b"old"] * 9, expiration="100")
     client.publish("q", b"new")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirrormq.broker.orphan_restorer import LOOK_MS, OrphanRestorer
+from mirrormq.broker.orphan_restorer import ATTEMPT_MS, OrphanRestorer
 from mirrormq.cluster.orphan_store import ORPHANED_FROM, OrphanStore
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.records import Policy, Queue
@@ -50,7 +50,7 @@ def test_a_policy_keeps_them_and_an_operator_puts_them_back() -> None:
     node.write(c.PutPolicy(Policy("/", "p", "^q$", definition={"ha-mode": "all", "ha-orphans": "keep"})))
     set_aside(orphans, "q", 5)
     back = OrphanRestorer(node.broker, orphans)
-    node.advance(2 * LOOK_MS)
+    node.advance(2 * ATTEMPT_MS)
     assert client.get("q") is None and orphans.count(1) == 1
     assert back.restore(1) and not back.restore(2)
     node.turn()
@@ -72,10 +72,10 @@ def test_the_orphans_of_a_deleted_queue_stay_until_it_exists_or_an_operator_rest
     set_aside(orphans, "gone", 5)
     set_aside(orphans, "also gone", 6)
     back = OrphanRestorer(node.broker, orphans)
-    node.advance(LOOK_MS)
+    node.advance(ATTEMPT_MS)
     assert len(orphans.titles) == 2 and ("/", "gone") not in node.metadata.state.queues
     client.call(methods.encode_queue_declare("gone", durable=True))
-    node.advance(LOOK_MS)
+    node.advance(ATTEMPT_MS)
     assert client.drain("gone") == [b"m5"]
     assert back.restore(2)
     node.turn()
@@ -91,7 +91,7 @@ def test_what_a_full_queue_refuses_is_tried_again() -> None:
     node.turn()
     assert orphans.count(1) == 1
     assert client.drain("small") == [b"m5"]
-    node.advance(LOOK_MS)
+    node.advance(ATTEMPT_MS)
     assert client.drain("small") == [b"m6"] and not orphans.titles
 
 

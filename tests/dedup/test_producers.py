@@ -50,26 +50,26 @@ def test_the_producer_that_is_idle_for_longest_is_forgotten_first(monkeypatch: p
     monkeypatch.setattr(limits, "PRODUCERS_REMEMBERED_MAX", 3)
     producers = SeenPublishIds({key("known"): 5, "node#1": 9})
     for number, name in enumerate(("a", "b", "a", "c")):
-        gone = producers.heard({key(name): number}, number)
+        gone = producers.record({key(name): number}, number)
         assert gone == ([key("known")] if name == "c" else [])
-    assert producers.heard({key("d"): 1}, 9) == [key("b")]
+    assert producers.record({key("d"): 1}, 9) == [key("b")]
     assert set(producers) == {"node#1", key("a"), key("c"), key("d")}
     assert producers[key("a")] == 2
 
 
 def test_a_producer_that_is_silent_for_too_long_is_forgotten() -> None:
     producers = SeenPublishIds()
-    producers.heard({key("a"): 1}, 1_000)
+    producers.record({key("a"): 1}, 1_000)
     later = 1_000 + limits.PRODUCER_IDLE_MS
-    assert producers.heard({key("b"): 1}, later - 1) == []
-    assert producers.heard({key("b"): 2}, later) == [key("a")]
+    assert producers.record({key("b"): 1}, later - 1) == []
+    assert producers.record({key("b"): 2}, later) == [key("a")]
 
 
 def test_clients_do_not_push_nodes_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "PRODUCERS_MAX", 2)
     producers = SeenPublishIds()
     for number in range(4):
-        producers.heard({key(f"{number}#1"): number}, number)
+        producers.record({key(f"{number}#1"): number}, number)
         producers.seen(PublishOrigin(f"node#{number}", 1), 1)
     assert [name for name in producers if name.startswith("node")] == ["node#2", "node#3"]
     assert len(producers) == 6

@@ -347,7 +347,7 @@ SMALLER: dict[Exchange, tuple[tuple[ModuleType, str, int], ...]] = {
 """Limits that an exchange makes smaller, so that it reaches them with few messages."""
 
 LIMITS: dict[Exchange, BrokerLimits] = {
-    expiry: BrokerLimits(queues=QueueLimits(expired_per_look=32, dead_letters_under_way_max=100)),
+    expiry: BrokerLimits(queues=QueueLimits(expired_batch_max=32, dead_letters_under_way_max=100)),
     late_mirrors: BrokerLimits(ReplicationLimits(ring_behind_operations=10, ring_behind_bytes=10_000)),
     remote_consumer: BrokerLimits(remote=RemoteLimits(delivered_bytes_max=64 * 1024)),
     remote_consumer_of_a_full_stream: BrokerLimits(remote=RemoteLimits(stream_bytes_max=4 * 1024)),

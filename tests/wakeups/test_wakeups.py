@@ -31,7 +31,7 @@ CALLS = {
 BUDGETS = {
     "BYTES_PER_CREDIT", "COMMIT_POSTPONEMENTS", "CONGESTED_BYTES", "CONGESTED_MESSAGES", "credit_max",
     "dead_letters_under_way_max", "delivered_bytes_max", "deliveries_per_pump", "DELIVERY_BATCH",
-    "delivery_batch_bytes", "expired_per_look", "HEADER_BYTES_PER_EFFORT", "METADATA_WRITE_EFFORT",
+    "delivery_batch_bytes", "expired_batch_max", "HEADER_BYTES_PER_EFFORT", "METADATA_WRITE_EFFORT",
     "POSTPONED_BYTES_MAX", "PUBLISHER_CREDIT", "PUBLISHER_REST_S", "publish_bytes_max",
     "publish_bytes_total_max", "publish_messages_max", "READ_BYTES_PER_EFFORT", "RELIEVED_BYTES",
     "REPLY_BYTES_MAX", "ring_behind_bytes", "ring_behind_operations", "SOCKET_OUTPUT_BYTES_MAX",
@@ -60,7 +60,7 @@ PLACES: dict[tuple[str, str], tuple[exchanges.Exchange, ...]] = {
     ("connections/handshake.py", "hold"): (exchanges.login,),
     ("broker/outbox.py", "SOCKET_OUTPUT_BYTES_MAX"): (exchanges.large_backlog,),
     ("queues/dead_lettering.py", "dead_letters_under_way_max"): (exchanges.expiry,),
-    ("queues/expiry.py", "expired_per_look"): (exchanges.expiry,),
+    ("queues/expiry.py", "expired_batch_max"): (exchanges.expiry,),
     ("queues/queue.py", "CONGESTED_BYTES"): (exchanges.congested_queue,),
     ("queues/queue.py", "CONGESTED_MESSAGES"): (exchanges.congested_queue,),
     ("queues/queue.py", "deliveries_per_pump"): (exchanges.backlog,),

@@ -194,7 +194,7 @@ class Broker:
         journal, writer = self.journal, self.journal.writer
         awaiting_flush, reporting = self.work.awaiting_flush, self.work.reporting
         if journal.damage.unseen:
-            self.repairs.look()
+            self.repairs.request_damaged()
         if commit:
             if journal.touched or writer.needs_sync or writer.buffered:
                 journal.flush(sync=writer.needs_sync)

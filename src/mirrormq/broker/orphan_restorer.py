@@ -25,7 +25,7 @@ from mirrormq.queues.queue_interface import Publisher
 if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
 
-LOOK_MS = 5_000
+ATTEMPT_MS = 5_000
 """Interval between attempts to republish batches that are not republished completely."""
 
 RESTORE = "restore"
@@ -41,23 +41,23 @@ class OrphanRestorer:
         self._under_way: dict[int, OrphanRepublisher] = {}
         self._asked_for: set[int] = set()
         broker.rescues.attach(self)
-        self.look()
+        self.republish_due()
 
     def set_aside(self, record: Queue, messages: Iterable[Message]) -> int:
         """Store messages of a queue that only this node holds, plan their republishing, and return their
         number."""
         clock = self._broker.clock
         kept = self.kept.set_aside(record, self._broker.settings.name, clock.now_ms, False, messages)
-        clock.at(clock.now_ms, self.look)
+        clock.at(clock.now_ms, self.republish_due)
         return kept
 
-    def look(self) -> None:
+    def republish_due(self) -> None:
         """Republish every batch whose queue takes messages, and plan the next attempt."""
         for title in list(self.kept.titles.values()):
             if title.number not in self._under_way:
                 self._consider(title)
         if self.kept.titles:
-            self._broker.clock.at(self._broker.clock.now_ms + LOOK_MS, self.look)
+            self._broker.clock.at(self._broker.clock.now_ms + ATTEMPT_MS, self.republish_due)
 
     def restore(self, number: int) -> bool:
         """Republish a batch regardless of the policy; return False if no batch has this number."""

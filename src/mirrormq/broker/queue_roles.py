@@ -156,11 +156,11 @@ class QueueRoles:
         """Delete an auto-delete queue if no consumer moves to the new master in time: all were lost with the
         old one."""
 
-        def look() -> None:
+        def delete_if_unused() -> None:
             if not queue.deleted and not queue.consumers.all:
                 self._vhost.unused(queue)
 
-        self._broker.clock.at(self._broker.clock.now_ms + CONSUMERS_RETURN_MS, look)
+        self._broker.clock.at(self._broker.clock.now_ms + CONSUMERS_RETURN_MS, delete_if_unused)
 
     def _serve(self, record: records.Queue, queue: Queue) -> None:
         """Serve the queue to other nodes, with sequences of the epoch that this incarnation uses.

@@ -46,7 +46,7 @@ class RecordRepair:
         self._reported: set[tuple[int, int]] = set()
         """Messages that the log has named; at most as many as `Journal.damage` remembers."""
 
-    def look(self) -> None:
+    def request_damaged(self) -> None:
         """Request every damaged message of queues without a pending request."""
         damage = self._broker.journal.damage
         damage.unseen = False
@@ -67,13 +67,13 @@ class RecordRepair:
         """Request damaged messages again after a ring change: a new member may have good copies."""
         if self._broker.journal.damage.pending_count:
             self._asked.pop(queue_id, None)
-            self._broker.journal.damage.unseen = True  # `look` runs at the end of this turn
+            self._broker.journal.damage.unseen = True  # `request_damaged` runs at the end of this turn
 
     def _retry(self) -> None:
         self._retry_planned = False
         self._asked.clear()
         self._waiting.clear()
-        self.look()
+        self.request_damaged()
 
     def _ask(self, queue_id: int, sequences: list[int]) -> None:
         unrepairable, linked = self._broker.journal.damage.unrepairable, self._broker.remote.linked
@@ -145,7 +145,7 @@ class RecordRepair:
                 f"copies from {stream.peer}"
             )
             self._readmit(item.queue_id, repaired)
-        self.look()
+        self.request_damaged()
 
     def _answer(self, request: FetchMessages) -> tuple[FetchedMessages, int]:
         found: list[StoredMessage] = []

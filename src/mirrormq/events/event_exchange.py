@@ -45,7 +45,7 @@ class EventExchange:
         """Consumers whose queue is being deleted; their channels report it afterwards."""
 
     @property
-    def heard(self) -> bool:
+    def has_listeners(self) -> bool:
         """Whether a queue is bound or an operator watches."""
         return self._is_bound or self.watch.is_watched(self._broker.clock.now_ms)
 
@@ -69,55 +69,55 @@ class EventExchange:
     def connection_created(self, connection: EventConnection) -> None:
         """Count and emit connection.created."""
         self.churn.connection_created += 1
-        if self.heard:
+        if self.has_listeners:
             self._emit("connection.created", connection_events.connection_created(connection))
 
     def connection_closed(self, connection: EventConnection) -> None:
         """Count and emit connection.closed, also for a client that never logged in."""
         self.churn.connection_closed += 1
-        if self.heard:
+        if self.has_listeners:
             self._emit("connection.closed", connection_events.connection_closed(connection))
 
     def authenticated(self, connection: EventConnection) -> None:
         """Count and emit user.authentication.success."""
         self.logins[AMQP, True] += 1
-        if self.heard:
+        if self.has_listeners:
             facts = connection_events.authentication(connection, connection.user.name)
             self._emit("user.authentication.success", facts)
 
     def authentication_failed(self, connection: EventConnection, user: str | None, reason: str) -> None:
         """Count and emit user.authentication.failure."""
         self.logins[AMQP, False] += 1
-        if self.heard:
+        if self.has_listeners:
             facts = connection_events.authentication(connection, user, reason)
             self._emit("user.authentication.failure", facts)
 
     def channel_created(self, channel: EventChannel) -> None:
         """Count and emit channel.created."""
         self.churn.channel_created += 1
-        if self.heard:
+        if self.has_listeners:
             self._emit("channel.created", connection_events.channel_created(channel))
 
     def channel_closed(self, channel: EventChannel) -> None:
         """Count and emit channel.closed."""
         self.churn.channel_closed += 1
-        if self.heard:
+        if self.has_listeners:
             self._emit("channel.closed", connection_events.channel_closed(channel))
 
     def consumer_created(self, consumer: EventConsumer) -> None:
         """Emit consumer.created."""
-        if self.heard:
+        if self.has_listeners:
             self._emit("consumer.created", connection_events.consumer_created(consumer))
 
     def consumer_deleted(self, consumer: EventConsumer, actor: str) -> None:
         """Emit consumer.deleted."""
-        if self.heard:
+        if self.has_listeners:
             self._emit("consumer.deleted", connection_events.consumer_deleted(consumer, actor))
 
     def consumer_cancelled(self, consumer: EventConsumer) -> None:
         """Emit consumer.deleted for a deleted queue. As in RabbitMQ it occurs twice: from the queue now,
         from the channel afterwards."""
-        if self.heard:
+        if self.has_listeners:
             write = self._broker.metadata.current_write
             self.consumer_deleted(consumer, write.actor if write is not None else INTERNAL_USER)
             self._lost.append(consumer)
@@ -129,12 +129,12 @@ class EventExchange:
         metadata_log_entries.observe(self._broker, written)
         if written.here:
             self._count_queues(written)
-        if written.here and self.heard:
+        if written.here and self.has_listeners:
             for name, facts in events_of(self._broker, written):
                 self._emit(name, facts)
         lost, self._lost = self._lost, []
         for consumer in lost:
-            if self.heard:
+            if self.has_listeners:
                 self._emit("consumer.deleted", connection_events.consumer_deleted(consumer, None))
 
     def _count_queues(self, written: WriteResult) -> None:
@@ -149,7 +149,7 @@ class EventExchange:
     def alarms_changed(self) -> None:
         """Emit the alarms that were raised or cleared."""
         before, self._alarms = self._alarms, set(self._broker.alarms.raised)
-        if self.heard:
+        if self.has_listeners:
             for source in sorted(before ^ self._alarms):
                 name = "alarm.set" if source in self._alarms else "alarm.cleared"
                 self._emit(name, {"node": self._broker.settings.name, "source": source})

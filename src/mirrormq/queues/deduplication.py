@@ -38,7 +38,7 @@ class Deduplication:
 
     def remember(self, messages: list[Message], now_ms: int) -> list[str]:
         """Record the publish ids of stored messages. Return the producers that are forgotten in exchange."""
-        return self.producers.heard(highest_of(messages), now_ms)
+        return self.producers.record(highest_of(messages), now_ms)
 
 
 def _novelty(pair: tuple[bool, Message]) -> bool:

@@ -42,7 +42,7 @@ class ExpiryTimer:
         if self._queue.dead_letters.crowded or self._queue.kept.awaiting:
             return
         backing = self._queue.backing
-        expired = backing.take_expired(self._clock.now_ms, self._host.limits.expired_per_look)
+        expired = backing.take_expired(self._clock.now_ms, self._host.limits.expired_batch_max)
         if expired:
             self._queue.discard(expired, "expired")
         due = backing.next_expiry()

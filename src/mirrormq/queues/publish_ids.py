@@ -83,7 +83,7 @@ class SeenPublishIds(dict[str, int]):
 
     def __init__(self, known: Mapping[str, int] | None = None) -> None:
         super().__init__(known or {})
-        self._heard_ms: dict[str, int] = {}
+        self._published_ms: dict[str, int] = {}
         """Time of the last publish of each client, oldest first."""
         self._nodes = sum(not name.startswith(PREFIX) for name in self)
 
@@ -100,22 +100,24 @@ class SeenPublishIds(dict[str, int]):
             self._nodes -= 1
         return min(count, max(0, highest - origin.first_number + 1))
 
-    def heard(self, highest: Mapping[str, int], now_ms: int) -> list[str]:
+    def record(self, highest: Mapping[str, int], now_ms: int) -> list[str]:
         """Record the highest numbers of clients. Return the producers that are forgotten in exchange."""
-        if len(self._heard_ms) < len(self) - self._nodes:
-            self._heard_ms = {name: self._heard_ms.get(name, now_ms) for name in publish_ids_only(self)}
+        if len(self._published_ms) < len(self) - self._nodes:
+            self._published_ms = {
+                name: self._published_ms.get(name, now_ms) for name in publish_ids_only(self)
+            }
         for name, number in highest.items():
             self[name] = max(number, self.get(name, -1))
-            self._heard_ms.pop(name, None)
-            self._heard_ms[name] = now_ms
+            self._published_ms.pop(name, None)
+            self._published_ms[name] = now_ms
         forgotten: list[str] = []
-        for name, heard_ms in self._heard_ms.items():
-            too_many = len(self._heard_ms) - len(forgotten) > limits.PRODUCERS_REMEMBERED_MAX
-            if not too_many and now_ms - heard_ms < limits.PRODUCER_IDLE_MS:
+        for name, published_ms in self._published_ms.items():
+            too_many = len(self._published_ms) - len(forgotten) > limits.PRODUCERS_REMEMBERED_MAX
+            if not too_many and now_ms - published_ms < limits.PRODUCER_IDLE_MS:
                 break
             forgotten.append(name)
         for name in forgotten:
-            del self._heard_ms[name], self[name]
+            del self._published_ms[name], self[name]
         return forgotten
 
     def forget(self, gone: Callable[[str], bool]) -> list[str]:

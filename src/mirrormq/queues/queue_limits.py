@@ -41,7 +41,7 @@ class QueueLimits:
     deliveries_per_pump: int = 2048
     """Messages that one queue delivers before other queues get their turn."""
 
-    expired_per_look: int = 256
+    expired_batch_max: int = 256
     """Expired messages that one queue drops in a turn. As dead letters they take some 10 ms at 30 µs each;
     other clients wait for the turn to end."""
 

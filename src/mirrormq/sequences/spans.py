@@ -179,13 +179,13 @@ def without(one: Sequence[Span], other: Sequence[Span]) -> list[Span]:
         end = first + count
         while at < len(other) and sum(other[at]) <= first:
             at += 1
-        look = at
-        while look < len(other) and other[look][0] < end:
-            hole, size = other[look]
-            if hole > first:
-                found.append(Span(first, hole - first))
-            first = max(first, hole + size)
-            look += 1
+        position = at
+        while position < len(other) and other[position][0] < end:
+            removed, size = other[position]
+            if removed > first:
+                found.append(Span(first, removed - first))
+            first = max(first, removed + size)
+            position += 1
         if first < end:
             found.append(Span(first, end - first))
     return found

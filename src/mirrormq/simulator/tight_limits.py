@@ -83,7 +83,7 @@ TIGHTEST = RunLimits(
             page_messages=3,
             unacked_hot_messages=2,
             deliveries_per_pump=3,
-            expired_per_look=2,
+            expired_batch_max=2,
         ),
     ),
     ClusterLimits(
