@@ -320,9 +320,9 @@ def test_two_runners_of_one_link_are_found() -> None:
     checker.starts(first, "a", None)
     checker.starts(second, "b", None)
     for now_ms in (0, checker.NOTICE_MS):
-        checker.look(now_ms, [(first, "a"), (second, "b")])
+        checker.observe(now_ms, [(first, "a"), (second, "b")])
     assert not list(checker.finish(Ended())), "the former node has had no time to notice"
-    checker.look(checker.NOTICE_MS + 1, [(first, "a"), (second, "b"), (second, "b")])
+    checker.observe(checker.NOTICE_MS + 1, [(first, "a"), (second, "b"), (second, "b")])
     checker.starts(first, "c", None)
     assert list(checker.finish(Ended())) == [
         "b runs link s 2 times",
@@ -340,13 +340,13 @@ def test_an_order_that_a_lingering_connection_explains_is_excused() -> None:
 
 def test_a_confirm_from_a_minority_is_found_once_it_had_time_to_notice() -> None:
     end, checker = Ended(), checkers.MinorityIsSilent()
-    checker.look(1000, ["a"], end.history)
+    checker.observe(1000, ["a"], end.history)
     end.history.confirmed["early"] = ConfirmedRecord("early", "a", 2000)
     end.history.confirmed["elsewhere"] = ConfirmedRecord("elsewhere", "b", 9000)
-    checker.look(9000, ["a"], end.history)
+    checker.observe(9000, ["a"], end.history)
     assert list(checker.finish(end)) == []
     end.history.confirmed["late"] = ConfirmedRecord("late", "a", 9000)
-    checker.look(9100, ["a"], end.history)
+    checker.observe(9100, ["a"], end.history)
     assert list(checker.finish(end)) == ["confirmed by a minority: 1 (late by a, cut off for 8000 ms)"]
 
 

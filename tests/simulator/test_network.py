@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mirrormq.simulator.network import DIAL_MS, LOOK_MS, SILENCE_MS, Network
+from mirrormq.simulator.network import CHECK_MS, DIAL_MS, SILENCE_MS, Network
 from mirrormq.simulator.virtual_time import VirtualTime
 
 
@@ -49,7 +49,7 @@ class Pair:
         self.ears = {name: Ear(self.timeline) for name in "ab"}
         for name, ear in self.ears.items():
             self.network.attach(name, ear)
-        self.run(DIAL_MS + LOOK_MS)
+        self.run(DIAL_MS + CHECK_MS)
         assert self.ears["a"].sessions == {"b": 1} and self.ears["b"].sessions == {"a": 1}
 
     def run(self, milliseconds: int) -> None:
@@ -74,15 +74,15 @@ def test_a_cut_delays_messages_and_the_silent_side_is_noticed() -> None:
     pair = Pair()
     pair.network.cut("a", "b")
     pair.send(1)
-    pair.run(SILENCE_MS - LOOK_MS - 1)
+    pair.run(SILENCE_MS - CHECK_MS - 1)
     assert pair.ears["b"].numbers() == [] and pair.ears["b"].sessions
-    pair.run(2 * LOOK_MS + 2)
+    pair.run(2 * CHECK_MS + 2)
     assert pair.ears["b"].heard[-1][2] == "silent"
     assert pair.ears["a"].heard[-1][2] == "closed", "its own direction still carries"
     pair.run(5000)
     assert not pair.ears["a"].sessions
     pair.network.mend("a", "b")
-    pair.run(DIAL_MS + LOOK_MS)
+    pair.run(DIAL_MS + CHECK_MS)
     assert pair.ears["a"].sessions and pair.ears["a"].sessions == {"b": pair.ears["b"].sessions["a"]}
 
 
@@ -100,7 +100,7 @@ def test_with_both_ways_cut_each_side_finds_out_by_itself() -> None:
     pair = Pair()
     pair.network.cut("a", "b")
     pair.network.cut("b", "a")
-    pair.run(SILENCE_MS + 2 * LOOK_MS)
+    pair.run(SILENCE_MS + 2 * CHECK_MS)
     assert [ear.heard[-1][2] for ear in pair.ears.values()] == ["silent", "silent"]
 
 
@@ -122,7 +122,7 @@ def test_a_reset_loses_some_of_what_is_under_way_and_then_there_is_a_new_session
     pair.send(*range(6))
     pair.network.reset("a", "b")
     pair.send(99)
-    pair.run(DIAL_MS + LOOK_MS + 10)
+    pair.run(DIAL_MS + CHECK_MS + 10)
     numbers = pair.ears["b"].numbers()
     assert numbers == list(range(len(numbers))), "a beginning of it, and nothing that was sent without a link"
     assert pair.ears["a"].sessions == {"b": 2} and pair.ears["b"].sessions == {"a": 2}
@@ -152,9 +152,9 @@ def test_a_process_that_dies_is_missed_at_once_and_a_machine_after_a_while() -> 
     assert pair.ears["b"].heard[-1][2] == "closed", "whatever is still on its way"
     pair = Pair()
     pair.network.detach("a", silently=True)
-    pair.run(SILENCE_MS - LOOK_MS - 1)
+    pair.run(SILENCE_MS - CHECK_MS - 1)
     assert pair.ears["b"].sessions
-    pair.run(2 * LOOK_MS + 2)
+    pair.run(2 * CHECK_MS + 2)
     assert not pair.ears["b"].sessions
 
 
@@ -178,8 +178,8 @@ def test_a_frozen_node_receives_everything_later_unless_it_was_declared_down() -
     pair.run(10)
     assert pair.ears["b"].numbers() == [1] and pair.ears["b"].sessions == {"a": 1}
     pair.network.freeze("b")
-    pair.run(SILENCE_MS + 2 * LOOK_MS)
+    pair.run(SILENCE_MS + 2 * CHECK_MS)
     assert not pair.ears["a"].sessions and pair.ears["b"].sessions, "it does not know yet"
     pair.network.thaw("b")
-    pair.run(DIAL_MS + LOOK_MS)
+    pair.run(DIAL_MS + CHECK_MS)
     assert pair.ears["a"].sessions == {"b": 2} and pair.ears["b"].sessions == {"a": 2}

@@ -248,7 +248,7 @@ class MinorityIsSilent:
         self._wrong: set[str] = set()
         self._seen = 0
 
-    def look(self, now_ms: int, outnumbered: Iterable[str], history: RunHistory) -> None:
+    def observe(self, now_ms: int, outnumbered: Iterable[str], history: RunHistory) -> None:
         """Record the nodes that cannot reach a majority now, and check whether any of them has confirmed a
         publish."""
         names = set(outnumbered)

@@ -45,7 +45,7 @@ class OneRunner:
         if known != holder:
             self._wrong.append(f"{known[0]} and {node} both run link {record.name} in epoch {record.epoch}")
 
-    def look(self, now_ms: int, running: Sequence[tuple[Link, str]]) -> None:
+    def observe(self, now_ms: int, running: Sequence[tuple[Link, str]]) -> None:
         """Compare the runners of all nodes now."""
         counts = Counter((record.key, node) for record, node in running)
         for (key, node), count in counts.items():

@@ -132,11 +132,11 @@ class LinkRun:
                 times.append((times.pop()[0] if joined else now_ms, now_ms))
         self.sockets.turned(node)
 
-    def look(self) -> None:
+    def check_runners(self) -> None:
         """Check periodically that no link runs twice for longer than its former node needs to notice."""
         awake = [runner for runner in self._living() if runner.node.name in self._hosts.serving()]
         running = [(runner.record, runner.node.name) for runner in awake]
-        self._one_runner.look(self._hosts.timeline.now_ms, running)
+        self._one_runner.observe(self._hosts.timeline.now_ms, running)
 
     def _living(self) -> list[SimulatedLinkRunner]:
         self._runners = [runner for runner in self._runners if runner.lives]

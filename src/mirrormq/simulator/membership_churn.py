@@ -21,7 +21,7 @@ from mirrormq.metadata.state import MetadataState
 from mirrormq.simulator.simulated_node import SimulatedNode
 from mirrormq.simulator.virtual_time import VirtualTime
 
-LOOK_MS = 50
+CHECK_MS = 50
 NODES_MIN = 3
 """Minimum size of the cluster: without one of two nodes the other is alone."""
 
@@ -91,7 +91,7 @@ class MembershipChurn:
                 if self._is_complete(node) and spares(node.member.metadata.state, self._who):
                     self._ask(node)
                 break
-        self._cluster.timeline.after(LOOK_MS, self._pursue)
+        self._cluster.timeline.after(CHECK_MS, self._pursue)
 
     def _is_complete(self, node: SimulatedNode) -> bool:
         """Return whether every node has a vote. While one is still joining, the loss of another may cost the
@@ -116,7 +116,7 @@ class MembershipChurn:
 
     def _return(self) -> None:
         if not self._wanted_back:
-            self._cluster.timeline.after(LOOK_MS, self._return)
+            self._cluster.timeline.after(CHECK_MS, self._return)
             return
         node, self._who = self._cluster.nodes[self._who], ""
         self._held_down[node.name] -= 1

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 
 from mirrormq.simulator.virtual_time import VirtualTime
 
-LOOK_MS = 250
+CHECK_MS = 250
 SILENCE_MS = 3500
 """Timeout of the failure detector (`peers/failure_detector.py`)."""
 
@@ -92,7 +92,7 @@ class Network:
         """Extra delay of a direction, in milliseconds."""
         self.frozen: set[str] = set()
         """Nodes that are stopped completely (SIGSTOP)."""
-        timeline.every(LOOK_MS, self._check_links)
+        timeline.every(CHECK_MS, self._check_links)
 
     # -- nodes ----------------------------------------------------------------------------------
 

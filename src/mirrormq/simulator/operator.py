@@ -46,7 +46,7 @@ class Operator:
         """Return whether no partition is left and the policy is right."""
         return not self._stopped and not self._apart() and self._policies_are_right()
 
-    def look(self) -> None:
+    def act(self) -> None:
         """Check the cluster and act; called periodically."""
         now = self._premises.timeline.now_ms
         if not self._policies_are_right() and (self._wrote_ms is None or now - self._wrote_ms > POLICY_MS):

@@ -68,9 +68,9 @@ CHANGES_BIT = 8
 TRACE_LINES = 400
 """Number of events that the trace keeps."""
 
-LOOK_MS = 100
+CHECK_MS = 100
 FORM_MS = 20_000
-LAST_WORDS_MS = 500
+PUBLISH_ON_MS = 500
 """Time that publishers continue after consumers have left, so that queues are not empty."""
 
 SETTLE_MS = 120_000
@@ -265,7 +265,7 @@ class World:
             node.start()
         self._until(lambda: self.serving() == self.names, FORM_MS, "the cluster did not form")
         self._start_clients()
-        self.timeline.every(LOOK_MS, self._look)
+        self.timeline.every(CHECK_MS, self._look)
         self.fault_injector.plan(self.schedule, self.timeline.now_ms)
         self.link_run.begin(self.options.break_permille, faulty=bool(self.schedule))
         self._pass(self.options.load_ms + 100)
@@ -313,11 +313,11 @@ class World:
     def _look(self) -> None:
         """Run the checks that need periodic inspection."""
         now = self.timeline.now_ms
-        self.minority.look(now, self._outnumbered(), self.history)
-        self.link_run.look()
+        self.minority.observe(now, self._outnumbered(), self.history)
+        self.link_run.check_runners()
         if self._stories() > 1:
             self.held.excuse()
-            self.deaf(now - 2 * LOOK_MS, now + 2 * LOOK_MS)
+            self.deaf(now - 2 * CHECK_MS, now + 2 * CHECK_MS)
         for node in self.nodes.values():
             broker = self.broker(node.name)
             if broker is not None:
@@ -357,7 +357,7 @@ class World:
         for client in self.clients:
             if isinstance(client, SimulatedConsumer):
                 client.rest()
-        self._pass(LAST_WORDS_MS)
+        self._pass(PUBLISH_ON_MS)
         for client in self.clients:
             client.rest()
         end = self.timeline.now_ms + SETTLE_MS
@@ -365,13 +365,13 @@ class World:
             # Comparing copies reads them, and reading may find damage that must be repaired first.
             self.operator.is_content() and self._agrees() and not self.unsettled()
         ):
-            self.operator.look()
-            self._pass(LOOK_MS)
+            self.operator.act()
+            self._pass(CHECK_MS)
         if self.options.shovels:
             # Shovels go on: a master removes a message, or delivers one, a moment before its mirrors know.
-            self._pass(LOOK_MS)
+            self._pass(CHECK_MS)
             while self.timeline.now_ms < end and not self._agrees():
-                self._pass(LOOK_MS)
+                self._pass(CHECK_MS)
 
     def _drain(self) -> None:
         self.note("the queues are drained")
@@ -382,7 +382,7 @@ class World:
             self._start_client(Drainer, f"d{number}", [queue])
         end = self.timeline.now_ms + SETTLE_MS
         while self.timeline.now_ms < end and (self._undrained() or self.unsettled() or not self._agrees()):
-            self._pass(LOOK_MS)
+            self._pass(CHECK_MS)
 
     def _agrees(self) -> bool:
         """Return whether all nodes have the same metadata, and all mirrors have every operation of their
