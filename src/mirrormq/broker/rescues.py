@@ -7,7 +7,7 @@ message, and then uses those of its own epoch; it never sends any in between. A 
 sequences aside before it joins the ring as a mirror. They return to the queue according to `ha-orphans`
 (`orphan_restorer`).
 
-The promoted copy may also have holes below its last message: its journal was damaged, and so were those of
+The promoted copy may also lack messages below its last one: its journal was damaged, and so were those of
 all other members. Different records are damaged on different disks. A member that was synchronised until the
 promotion learns from the master which of its messages the master lacks, and sets these aside, too. Some of
 them may have been acknowledged.
@@ -40,7 +40,7 @@ class Rescues:
         self._early: list[records.Queue] = []
         """Queues whose records arrived before the orphan store was attached."""
         self._filled: dict[int, int] = {}
-        """Epoch of the latest rescue whose holes this node has filled, by queue."""
+        """Epoch of the latest rescue for which this node has set the missing messages aside, by queue."""
 
     def attach(self, orphans: OrphanRestorer) -> None:
         """Attach the orphan store. At this time no message from another node has arrived."""
@@ -65,7 +65,7 @@ class Rescues:
         store.forget(left)
 
     def keep_surplus(self, queue_id: int, surplus: SequenceSet) -> None:
-        """Set aside messages of this mirror that the master lacks, if they may fill holes of a promoted copy.
+        """Set aside messages of this mirror that the master lacks, if a promoted copy may have lost them.
         The mirror drops them afterwards."""
         state = self._broker.metadata.state
         key, store = state.queue_keys.get(queue_id), self._broker.journal.queues.get(queue_id)

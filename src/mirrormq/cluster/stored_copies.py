@@ -46,7 +46,7 @@ def former_copies(queue: Queue, nodes: Mapping[str, Node]) -> dict[str, FormerCo
 
 def _trust(joined: int, node: Node) -> CopyTrust:
     """Trust in a copy that a member took part in the ring with, in its incarnation `joined`."""
-    if node.has_holes(joined):
+    if node.has_incomplete_copy(joined):
         return CopyTrust.LOST
     if node.has_lost_copy(joined):
         return CopyTrust.OUTDATED

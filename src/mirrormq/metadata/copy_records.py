@@ -43,5 +43,5 @@ class Rescue(msgspec.Struct, frozen=True, array_like=True):
     """Highest sequence of the promoted copy. The new master does not know messages above it from earlier
     epochs."""
     version: int = 0
-    """Version of the view that promoted a copy which may have holes; 0: it has none. A member that was
-    synchronised until this view may hold the messages that fill them."""
+    """Version of the view that promoted a copy which may be incomplete; 0: it is complete. A member that was
+    synchronised until this view may hold the missing messages."""

@@ -274,8 +274,8 @@ class Node(msgspec.Struct, frozen=True, tag="node", array_like=True):
     journal_fault: str = ""
     """Fault that the present incarnation found (`ring_commands.REPLACED`, …); empty: none."""
     whole_since: int = 0
-    """First incarnation since which the journal has no holes. A copy that an incarnation from then on held,
-    and that is not intact, is an older state of the queue: complete up to some moment."""
+    """First incarnation since which the journal can lack messages at its end only. A copy that an incarnation
+    from then on held, and that is not intact, is an older state of the queue: complete up to some moment."""
     version: int = PROTOCOL_VERSION_OLDEST
     """Protocol version of the process that claimed the incarnation. Nodes of version 2 do not write it."""
     static_shovels: tuple[str, ...] = ()
@@ -289,7 +289,7 @@ class Node(msgspec.Struct, frozen=True, tag="node", array_like=True):
         """Return whether the journal lost something of a copy that incarnation `joined` held."""
         return joined < self.intact_since
 
-    def has_holes(self, joined: int) -> bool:
+    def has_incomplete_copy(self, joined: int) -> bool:
         """Return whether the journal may have lost messages in the middle of the copy of incarnation
         `joined`."""
         return joined < self.whole_since

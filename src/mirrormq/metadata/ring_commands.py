@@ -94,7 +94,7 @@ def report_journal(state: MetadataState, command: c.ReportJournal) -> None:
     elif command.generation <= before.generation or before.intact_since == before.incarnation:
         fault = OUTDATED  # by its generation, or a peer has said so (`report_outdated`)
     lost = bool(fault) and (fault != DAMAGED or command.proven)
-    holes = fault == REPLACED or (lost and command.damaged)
+    incomplete = fault == REPLACED or (lost and command.damaged)
     state.store(
         msgspec.structs.replace(
             before,
@@ -104,7 +104,7 @@ def report_journal(state: MetadataState, command: c.ReportJournal) -> None:
             else command.generation,
             intact_since=before.incarnation if lost else before.intact_since,
             sound_since=before.incarnation if fault else before.sound_since,
-            whole_since=before.incarnation if holes else before.whole_since,
+            whole_since=before.incarnation if incomplete else before.whole_since,
             journal_fault=fault,
         )
     )
@@ -233,8 +233,8 @@ def _rescue(state: MetadataState, queue: Queue, change: c.ViewChange) -> Rescue 
     synchronised = after.master in before.in_sync
     if synchronised and before.in_sync <= reports.keys() and not node.has_lost_copy(joined):
         return queue.rescue
-    holes = not synchronised or node.has_holes(joined)
-    return Rescue(after.epoch, promoted.highest_sequence, after.version if holes else 0)
+    incomplete = not synchronised or node.has_incomplete_copy(joined)
+    return Rescue(after.epoch, promoted.highest_sequence, after.version if incomplete else 0)
 
 
 def _is_current(state: MetadataState, copy: CopyReport) -> bool:

@@ -4,8 +4,8 @@
 
 A confirmed message is with every member of the in-sync set. So any *synchronised* member may become
 master without loss. The oldest of them does: data flows in order of age, so no younger one has more.
-A member that is not synchronised lacks messages; it becomes master only if the policy prefers a queue
-with holes to no queue:
+A member that is not synchronised lacks messages; it becomes master only if the policy prefers an
+incomplete queue to none:
 
     ha-promote-on-failure    always (default), when-synced      the master died
     ha-promote-on-shutdown   when-synced (default), always      the master was stopped in good order
@@ -22,7 +22,7 @@ missed it.
 # After a full stop
 
 If no synchronised member is alive, a synchronised member that has come back is the next best: its disk has
-every persistent message that was ever confirmed. But a disk may lie. It may have been removed, damaged, or
+every persistent message that was ever confirmed. But the disk may have been removed, damaged, or
 replaced by an older copy, and the mirrors of a master drop what the master does not have. So the members
 that were in sync compare first:
 
@@ -53,20 +53,20 @@ cluster.
     one has, so those that left before it are not waited for. Rule 4 above bounds the wait for the others.
 3.  An *outdated* copy of a member is complete up to some moment. If its position is higher than that of the
     former member it was taken later, and is promoted.
-4.  A copy with holes (the journal was replaced or damaged) is not promoted while there is a former member. It
-    may hold messages that were confirmed after that one left; its node makes orphans of them
+4.  An incomplete copy (the journal was replaced or damaged) is not promoted while there is a former member.
+    It may hold messages that were confirmed after that one left; its node makes orphans of them
     (`copy_records.Rescue`).
 
 # When no member may
 
 The queue is *down*: it has no master, it keeps its data, and its record names the members that it waits
-for. An operator who cannot wait may delete the queue, force it onto a member with holes, or take the node
+for. An operator who cannot wait may delete the queue, force it onto an incomplete member, or take the node
 out of the cluster: if that leaves no complete copy to wait for, the next best one is promoted. A queue that
 does not outlive its node's restart has nothing to wait for, and is lost.
 
 RabbitMQ's mirror deletes its own copy when it declines to be promoted, and chooses by age alone once
-any mirror is synchronised, so that an older one with holes can win. After a full stop it takes the node that
-stopped last without looking at its disk. None of this happens here.
+any mirror is synchronised, so that an older, unsynchronised one can win. After a full stop it takes the node
+that stopped last without looking at its disk. None of this happens here.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class PromotionRules(NamedTuple):
     on_failure_always: bool = True
     on_shutdown_always: bool = False
 
-    def allows_holes(self, *, shutdown: bool) -> bool:
+    def allows_unsynchronised(self, *, shutdown: bool) -> bool:
         """Return whether a member that is not synchronised may become master."""
         return self.on_failure_always and (self.on_shutdown_always or not shutdown)
 
@@ -181,47 +181,54 @@ def settle(
     if fates[view.master] is MemberFate.ALIVE:
         return _gathered(view, view.master, fates, view.epoch)
     former = former or {}
-    hopes = _hopes(view, fates)
-    if not hopes:
+    candidates = _candidates(view, fates)
+    if not candidates:
         return _recall(view, former) if former and survives else QueueLost()
     alive = [name for name in view.members if fates[name] is MemberFate.ALIVE]
     for name in alive:
-        if name in hopes:
+        if name in candidates:
             return promote(view, name, fates)
-    if fates[hopes[0]] is MemberFate.RETURNED and view.members == hopes[:1] and survives and not former:
-        return promote(view, hopes[0], fates)  # no other node holds a copy that could be better
-    holes_allowed = policy.allows_holes(shutdown=shutdown)
-    if survives and any(fates[name] is MemberFate.RETURNED for name in hopes):
+    if (
+        fates[candidates[0]] is MemberFate.RETURNED
+        and view.members == candidates[:1]
+        and survives
+        and not former
+    ):
+        return promote(view, candidates[0], fates)  # no other node holds a copy that could be better
+    unsynchronised_allowed = policy.allows_unsynchronised(shutdown=shutdown)
+    if survives and any(fates[name] is MemberFate.RETURNED for name in candidates):
         reported = {name: copy for name, copy in (copies or {}).items() if fates[name] is MemberFate.RETURNED}
         returned = [name for name in view.members if fates[name] is MemberFate.RETURNED]
-        impatient = waited and holes_allowed
-        awaited = () if impatient else tuple(name for name in hopes if name not in reported)
-        chosen = awaited or _compare(view, hopes, alive, returned, reported, former, impatient)
+        timed_out = waited and unsynchronised_allowed
+        awaited = () if timed_out else tuple(name for name in candidates if name not in reported)
+        chosen = awaited or _compare(view, candidates, alive, returned, reported, former, timed_out)
         if isinstance(chosen, str):
             return promote(view, chosen, fates)
-        return QueueDown(chosen, _waiting(view, hopes, fates))
-    if alive and holes_allowed:
-        # Of living mirrors with holes, the one that was synchronised last.
+        return QueueDown(chosen, _waiting(view, candidates, fates))
+    if alive and unsynchronised_allowed:
+        # Of living unsynchronised mirrors, the one that was synchronised last.
         left = {name: former[name].version if name in former else -1 for name in alive}
         return promote(view, max(alive, key=lambda name: left[name]), fates)
-    return QueueDown(hopes, _waiting(view, hopes, fates)) if survives else QueueLost()
+    return QueueDown(candidates, _waiting(view, candidates, fates)) if survives else QueueLost()
 
 
 def _compare(
     view: View,
-    hopes: tuple[str, ...],
+    candidates: tuple[str, ...],
     alive: list[str],
     returned: list[str],
     reported: Mapping[str, StoredCopy],
     former: Mapping[str, FormerCopy],
-    impatient: bool,
+    timed_out: bool,
 ) -> str | tuple[str, ...]:
     """Return the node to promote after a full stop, or the nodes whose reports could still change the
     choice."""
-    trusted = [name for name in hopes if name in reported and reported[name].trust.suffices]
+    trusted = [name for name in candidates if name in reported and reported[name].trust.suffices]
     if trusted:
         return max(trusted, key=lambda name: (reported[name], -view.members.index(name)))
-    chosen = _compare_former({name: reported[name] for name in hopes if name in reported}, former, impatient)
+    chosen = _compare_former(
+        {name: reported[name] for name in candidates if name in reported}, former, timed_out
+    )
     if chosen is not None:
         return chosen
     # No complete copy is left. An unsynchronised one may now hold more than a damaged one.
@@ -234,7 +241,7 @@ def _compare(
 
 
 def _compare_former(
-    untrusted: Mapping[str, StoredCopy], former: Mapping[str, FormerCopy], impatient: bool
+    untrusted: Mapping[str, StoredCopy], former: Mapping[str, FormerCopy], timed_out: bool
 ) -> str | tuple[str, ...] | None:
     """Return the node to promote if the members that were in sync have untrusted copies only; None: no former
     member has a trusted one."""
@@ -245,7 +252,7 @@ def _compare_former(
         for name, one in former.items()
         if one.copy is None and (not best or one.version >= trusted[best].version)
     )
-    if missing and not impatient:
+    if missing and not timed_out:
         return missing
     if not best:
         return None
@@ -275,22 +282,28 @@ def _recall(view: View, former: Mapping[str, FormerCopy]) -> QueueDown:
     return QueueDown(tuple(name for name in members if name in last), waiting)
 
 
-def _hopes(view: View, fates: Mapping[str, MemberFate]) -> tuple[str, ...]:
+def _candidates(view: View, fates: Mapping[str, MemberFate]) -> tuple[str, ...]:
     """Return the members that can restore the queue: the synchronised ones or, if all of them were taken out
     of the cluster, every member with messages."""
     left = tuple(name for name in view.members if fates[name] is not MemberFate.FORGOTTEN)
     return tuple(name for name in left if name in view.in_sync) or left
 
 
-def _waiting(view: View, hopes: tuple[str, ...], fates: Mapping[str, MemberFate]) -> View:
+def _waiting(view: View, candidates: tuple[str, ...], fates: Mapping[str, MemberFate]) -> View:
     """Return the ring of a down queue. It omits members that left the cluster: a later node of that name is
     another node."""
     left = tuple(name for name in view.members if fates[name] is not MemberFate.FORGOTTEN)
     if left == view.members:
         return view
-    members = left if left[0] == view.master else hopes + tuple(name for name in left if name not in hopes)
+    members = (
+        left
+        if left[0] == view.master
+        else candidates + tuple(name for name in left if name not in candidates)
+    )
     epoch = view.epoch + (members[0] != view.master)
-    return view.with_members(members, epoch=epoch)._replace(in_sync=frozenset(hopes), joining=frozenset())
+    return view.with_members(members, epoch=epoch)._replace(
+        in_sync=frozenset(candidates), joining=frozenset()
+    )
 
 
 def promote(view: View, master: str, fates: Mapping[str, MemberFate]) -> View:

@@ -46,7 +46,7 @@ POLICIES: list[dict[str, Any]] = [
     {"max-length": 1_000_000},
 ]
 """Policies of a run. The first is in force at the beginning and at the end. None of them allows the promotion
-of a mirror with holes, so that no confirmed message is lost."""
+of an unsynchronised mirror, so that no confirmed message is lost."""
 
 
 class FaultScene(ChurnHost, Protocol):
