@@ -8,7 +8,7 @@ from mirrormq.consensus import Forked, Members
 
 
 class LeaderChanged(NamedTuple):
-    """Another node leads, or none (None): the metadata cannot change for now."""
+    """Change of the metadata leader. Without a leader (None) the metadata cannot change."""
 
     leader: str | None
     term: int
@@ -21,13 +21,13 @@ class MembersChanged(NamedTuple):
 
 
 class ForkFound(NamedTuple):
-    """Fork with a peer: both sides have changes that the other lacks."""
+    """Fork between the metadata logs of this node and a peer: each has entries that the other lacks."""
 
     fork: Forked
 
 
 class ForkHealed(NamedTuple):
-    """End of the fork with a peer."""
+    """End of the fork with a peer: both logs agree again."""
 
     peer: str
 
@@ -40,20 +40,20 @@ class Refused(NamedTuple):
 
 
 class Forgotten(NamedTuple):
-    """Removal of this node from the cluster while it was away."""
+    """Removal of this node from the cluster (`forget_cluster_node`) while it was not connected."""
 
     by: str
 
 
 class WentBack(NamedTuple):
-    """Disk of a node, this one or a peer, that is older than what its peers have stored. The node does not
-    vote."""
+    """Restored data directory of this node or of a peer: its peers remember a later state. The node does not
+    vote in metadata elections."""
 
     node: str
 
 
 class CaughtUp(NamedTuple):
-    """End of the catch-up of a peer whose disk went back. The peer votes again."""
+    """End of the catch-up of a peer whose data directory was restored. The peer votes again."""
 
     peer: str
 

@@ -1,17 +1,17 @@
 """Orphan store: messages that only the losing side of a healed partition has.
 
 Publishers sent them to the losing side during the partition, and no consumer acknowledged them there. The
-winner's metadata and queues replace the loser's, so the node first *sets aside* these messages: it writes
-them to the journal under a separate id, syncs, and only then drops them from their queue. From then on they
-block nothing, and survive crashes of this node.
+winner's metadata and queues replace the loser's. The losing node therefore *sets aside* these messages first:
+it writes them to the journal under a separate queue id, syncs, and only then drops them from their queue.
+Stored orphans survive crashes of the node, and the node may rejoin the winner's side at once.
 
     ha-orphans: restore     (default) they are published to the healed queue, marked x-orphaned-from: <node>
     ha-orphans: keep        they stay, to be listed, exported, restored or deleted
 
-A message leaves the store when the healed queue has confirmed it. If this node dies in between, it is
-published twice: a possible duplicate is marked, a lost message is not found again. A queue that was declared
-on the losing side is declared again for its orphans; one that the winners have deleted is not, and its
-orphans are kept.
+A message leaves the store when the healed queue has confirmed it. If this node crashes between publish and
+confirm, the message is published twice. A duplicate carries the header; a lost message could not be restored.
+A queue that was declared on the losing side is declared again for its orphans. If the winning side has
+deleted a queue, its orphans stay in the store.
 
 Each set of orphans is a *batch*: of one queue, from one heal. Its title is in a small log; its messages are
 an ordinary queue of the journal, which recovers them after a crash.
@@ -79,12 +79,12 @@ class OrphanStore:
         self.titles: dict[int, OrphanTitle] = {}
         """Titles by number, oldest first."""
         self._known: dict[int, deque[int]] = {}
-        """Sequences of batches that are being read; some may have left meanwhile."""
+        """Sequences of batches that are being read; some may have been settled meanwhile."""
 
     def open(self) -> None:
-        """Read the stored batches. A title is written before its messages, and forgotten before or after
-        them. So a title without messages, or the reverse, is the rest of an interrupted operation and is
-        deleted."""
+        """Read the stored batches. A title is written before its messages and may be deleted before them. A
+        title without messages, or messages without a title, are left from an interrupted operation: delete
+        them."""
         for data in self._log.open():
             entry = _entries.decode(data)
             if isinstance(entry, OrphanTitle):
