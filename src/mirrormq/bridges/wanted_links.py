@@ -1,4 +1,4 @@
-"""Links that the definitions in the metadata ask for."""
+"""Links that the definitions in the metadata require."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class LinkRunner:
         self._act(lambda link: link.start(now_ms()))
 
     def stop(self, *, removed: bool = False) -> None:
-        """End the link in good order; the owner hears of the end. `removed`: its definition is gone."""
+        """End the link in good order, and notify the owner. `removed`: its definition is gone."""
         self._stopping = True
         if self.link is not None and isinstance(self.link.plan.extension, ExchangeLink):
             self.link.plan.extension.removed = removed

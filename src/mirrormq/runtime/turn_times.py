@@ -1,4 +1,4 @@
-"""Longest turns of the event loop: for so long a client waits for others at worst."""
+"""Longest turns of the event loop: the longest time that one client waits for the work of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trace queue: the broker's traces in a queue of ours, with ticks between them.
+"""Trace queue: a queue of the job that receives the broker's traces, with ticks between them.
 
 `amq.rabbitmq.trace` has a copy of every publish and delivery while tracing is on (`mirrormqctl trace_on`),
 `amq.rabbitmq.event` the events of connections, queues and users. A job binds a queue to them and reads it.
