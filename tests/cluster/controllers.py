@@ -77,9 +77,15 @@ class Notes:
 class Cluster:
     """Cluster of nodes a, b, c …"""
 
-    def __init__(self, count: int, handling: PartitionHandling | None = None, seed: int = 1) -> None:
+    def __init__(
+        self,
+        count: int,
+        handling: PartitionHandling | None = None,
+        seed: int = 1,
+        limits: RunLimits | None = None,
+    ) -> None:
         self.handling = handling or PartitionHandling()
-        self.limits = RunLimits()
+        self.limits = limits or RunLimits()
         self.timeline = VirtualTime()
         self.choice = random.Random(seed)
         encoder, decoder = (

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
+from mirrormq.cluster.cluster_limits import DEFAULT_LIMITS
 from mirrormq.cluster.cluster_messages import JoinRefused, JoinRequest
 from mirrormq.metadata import commands as c
-from mirrormq.metadata.command_versions import INTRODUCED, MembersTooOld, lowest_version
+from mirrormq.metadata.command_versions import INTRODUCED, MembersTooOld, knows_log_indexes, lowest_version
 from mirrormq.metadata.records import Parameter
 from mirrormq.protocol_version import PROTOCOL_VERSION, PROTOCOL_VERSION_OLDEST
+from mirrormq.simulator.tight_limits import RunLimits
 from tests.cluster.controllers import Cluster
 from tests.cluster.members import World
 
@@ -103,3 +107,71 @@ def test_an_older_node_does_not_join_members_that_are_all_newer() -> None:
 
 def test_versions_of_commands_are_not_beyond_this_program() -> None:
     assert all(PROTOCOL_VERSION_OLDEST < version <= PROTOCOL_VERSION for version in INTRODUCED.values())
+
+
+def compact(cluster: Cluster, *names: str) -> None:
+    for name in names:
+        cluster.nodes[name].compact()
+    cluster.run(100)
+
+
+def complete(cluster: Cluster) -> bool:
+    """Return whether all nodes have the same complete metadata."""
+    states = [cluster.state(name) for name in cluster.names]
+    records = [(state.nodes, {key: queue.indexes for key, queue in state.queues.items()}) for state in states]
+    return all(map(knows_log_indexes, states)) and all(found == records[0] for found in records)
+
+
+def test_a_node_completes_the_metadata_that_it_has_from_its_own_older_program() -> None:
+    """The snapshot of the older program lacks the versions of the other nodes, which have them."""
+    cluster = Cluster(3)
+    restart(cluster, "b", PROTOCOL_VERSION_OLDEST)
+    cluster.nodes["a"].member.static_shovels = ("s",)
+    cluster.declare("q", at="c")
+    cluster.until(lambda: cluster.state("b").nodes["a"].static_shovels)
+    compact(cluster, "b")
+    restart(cluster, "b", PROTOCOL_VERSION)
+    cluster.until(lambda: complete(cluster))
+    cluster.declare("r", at="b")
+    cluster.until(lambda: cluster.state("a").links and ("/", "r") in cluster.state("a").queues)
+    cluster.run(2000)
+    assert complete(cluster)
+    assert cluster.state("b").nodes["a"].static_shovels == ("s",)
+
+
+def test_a_node_completes_the_metadata_that_it_has_from_an_older_member() -> None:
+    """A restored node has the snapshot of a member that is upgraded later."""
+    raft = msgspec.structs.replace(DEFAULT_LIMITS.raft, trailing_bytes=0)
+    cluster = Cluster(3, limits=RunLimits(cluster=replace(DEFAULT_LIMITS, raft=raft)))
+    cluster.declare("q", at="a")
+    restart(cluster, "b", PROTOCOL_VERSION_OLDEST)
+    cluster.nodes["c"].die(power=False)
+    for number in range(5):
+        cluster.declare(f"q{number}", at="a")
+    compact(cluster, "a", "b")
+    if cluster.nodes["a"].member.leading:
+        cluster.nodes["a"].member.hand_over()
+        cluster.until(lambda: cluster.nodes["b"].member.leading)
+    cluster.nodes["c"].start()
+    cluster.until(lambda: cluster.state("c").nodes["a"].version == PROTOCOL_VERSION_OLDEST)
+    cluster.until(lambda: cluster.serving() == cluster.names)
+    restart(cluster, "b", PROTOCOL_VERSION)
+    cluster.until(lambda: complete(cluster))
+
+
+def test_log_indexes_begin_on_all_nodes_at_one_entry_if_a_stopped_node_is_upgraded_last() -> None:
+    cluster = Cluster(3)
+    cluster.declare("q", at="a")
+    restart(cluster, "c", PROTOCOL_VERSION_OLDEST)
+    restart(cluster, "b", PROTOCOL_VERSION_OLDEST)
+    compact(cluster, "b")
+    cluster.nodes["c"].die(power=False)
+    node = cluster.nodes["b"]
+    node.die(power=False)
+    node.version = PROTOCOL_VERSION
+    node.start()
+    cluster.until(lambda: cluster.serving() == ["a", "b"])
+    cluster.nodes["c"].version = PROTOCOL_VERSION
+    cluster.nodes["c"].start()
+    cluster.until(lambda: cluster.serving() == cluster.names)
+    cluster.until(lambda: complete(cluster))

@@ -82,8 +82,24 @@ def test_log_indexes_begin_when_the_last_older_member_is_upgraded() -> None:
     assert log.queue.indexes == LogIndexes() and log.queue.indexes.epoch == UNKNOWN
     log.change(log.queue.ring.with_members(("a",)))
     assert log.queue.indexes == LogIndexes(), "a snapshot of an older member would lack them"
+    log.add(c.BeginLogIndexes())
+    assert log.queue.indexes == LogIndexes(), "and b still lacks them"
     log.add(node("b", 2))
-    assert log.queue.indexes == LogIndexes(declared=0, view=6, epoch=6, gap=6)
+    log.change(log.queue.ring.with_members(("a", "b")))
+    assert log.queue.indexes == LogIndexes(), "a member that does not know it yet has the same ones"
+    log.add(c.BeginLogIndexes())
+    assert log.queue.indexes == decided_at(log.last)
+    assert log.state.queues_without_indexes == 0
+
+
+def test_queues_without_log_indexes_are_counted() -> None:
+    log = Log(version_of_b=OLDER)
+    assert log.state.queues_without_indexes == 1
+    assert MetadataState.from_snapshot(log.state.snapshot()).queues_without_indexes == 1
+    log.change(log.queue.ring.with_members(("a",)))
+    assert log.state.queues_without_indexes == 1
+    log.add(c.DeleteQueue("/", "q"))
+    assert log.state.queues_without_indexes == 0
 
 
 def test_log_indexes_survive_a_snapshot() -> None:

@@ -37,6 +37,7 @@ from typing import NamedTuple
 import msgspec
 
 from mirrormq.consensus.raft_messages import DurableState
+from mirrormq.protocol_version import PROTOCOL_VERSION_OLDEST
 
 
 class Presence(msgspec.Struct, frozen=True, array_like=True, tag="presence"):
@@ -62,6 +63,10 @@ class Presence(msgspec.Struct, frozen=True, array_like=True, tag="presence"):
     """Order of its metadata: term of the last leader, index of the last change."""
     durable: DurableState | None = None
     """Durable position of its metadata (`consensus.durable_states`)."""
+    version: int = PROTOCOL_VERSION_OLDEST
+    """Its protocol version, as it belongs into its record. Nodes of version 2 do not send it."""
+    static_shovels: tuple[str, ...] = ()
+    """Names of the shovels in its settings, as they belong into its record."""
 
 
 class LoserNotice(msgspec.Struct, frozen=True, array_like=True, tag="lost"):

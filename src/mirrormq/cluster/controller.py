@@ -92,9 +92,10 @@ class ClusterController:
             member.name, state, PolicyMatcher(state), choose, promotion_timeout_ms, member.limits
         )
         self.link_placement = LinkPlacement(state)
-        self.serving = ApplicationLifecycle(member, handling, application, self.coordinator.replica_index)
         self.presences: dict[str, Presence] = {}
         """Last presence of each connected node."""
+        index = self.coordinator.replica_index
+        self.serving = ApplicationLifecycle(member, handling, application, index, self.presences)
         self.own_alarms: tuple[str, ...] = ()
         """Resource alarms of this node, set by the application."""
         self.own_usage: tuple[tuple[str, str, int], ...] = ()
@@ -105,9 +106,8 @@ class ClusterController:
         self._application, self._send = application, send
         self._connectivity = ConnectivityMatrix()
         self._fork_recovery = ForkRecovery(member, handling, self.presences, self.serving, application, send)
-        self._now_ms = 0
+        self._now_ms = self._presence_sent_ms = 0
         self._presence_sent: Presence | None = None
-        self._presence_sent_ms = 0
         self._discovery = StartupDiscovery(member, self.presences)
         self._broken_ms: dict[str, int] = {}
         """Time at which the connection to each of these nodes broke."""
@@ -311,6 +311,8 @@ class ClusterController:
             self.own_usage if serving.running else (),
             member.consensus.lateness,
             member.consensus.durable_state,
+            member.version,
+            member.static_shovels,
         )
 
     def tell_presence(self) -> None:

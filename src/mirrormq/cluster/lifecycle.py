@@ -16,14 +16,16 @@ operator stopped it, the node then waits until it may run again, and claims its 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Protocol
 
 import msgspec
 
+from mirrormq.cluster.autoheal import Presence
 from mirrormq.cluster.master_moves import drain, still_to_leave
 from mirrormq.cluster.member import Member
+from mirrormq.cluster.metadata_repair import MetadataRepair
 from mirrormq.cluster.partitions import PartitionHandling, may_start
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.records import Node
@@ -70,6 +72,7 @@ class ApplicationLifecycle:
         handling: PartitionHandling,
         application: LifecycleHost,
         replica_index: ReplicaIndex,
+        presences: Mapping[str, Presence],
     ) -> None:
         self.handling = handling
         self.phase = LifecyclePhase.IDLE
@@ -88,8 +91,7 @@ class ApplicationLifecycle:
         self._leave_by_ms = 0
         self._shutdown_written = False
         self._drained_since_ms: int | None = None
-        self._facts_pending = False
-        """Whether a write of this node's version is not applied yet."""
+        self._metadata_repair = MetadataRepair(member, presences)
         self._proceed: Callable[[], None] | None = None
 
     # -- queries --------------------------------------------------------------------------------
@@ -164,7 +166,7 @@ class ApplicationLifecycle:
             elif self.phase is LifecyclePhase.LEAVING:
                 self._shut_down_if_drained(now_ms)
             else:
-                self._state_facts()
+                self._metadata_repair.look(self.incarnation)
         elif self.phase is LifecyclePhase.IDLE and self.wanted and not self.start_blocker():
             self._claim()
 
@@ -188,6 +190,7 @@ class ApplicationLifecycle:
 
     def _claim(self) -> None:
         self.phase = LifecyclePhase.CLAIMING
+        self._metadata_repair.reset()
         incarnation = self.last_incarnation + 1
         member = self._member
         claim = Node(
@@ -196,22 +199,6 @@ class ApplicationLifecycle:
         )  # fmt: skip
         member.metadata.write(c.DropTransient(member.name, list(self.idle().items())))
         member.metadata.write(c.PutNode(claim), lambda: self._claimed(incarnation))
-
-    def _state_facts(self) -> None:
-        """Repeat this node's version and static shovels if the metadata lacks them: an older node has made
-        the snapshot, or has written the record."""
-        record, member = self._record, self._member
-        if record is None or self._facts_pending:
-            return
-        if (record.version, record.static_shovels) != (member.version, member.static_shovels):
-            self._facts_pending = True
-            again = msgspec.structs.replace(
-                record, version=member.version, static_shovels=member.static_shovels
-            )
-            member.metadata.write(c.PutNode(again), self._facts_stated)
-
-    def _facts_stated(self) -> None:
-        self._facts_pending = False
 
     def _claimed(self, incarnation: int) -> None:
         if self.phase is not LifecyclePhase.CLAIMING:

@@ -15,7 +15,12 @@ from mirrormq.protocol_version import PROTOCOL_VERSION, PROTOCOL_VERSION_OLDEST
 if TYPE_CHECKING:
     from mirrormq.metadata.state import MetadataState
 
-INTRODUCED: dict[type[c.Command], int] = {c.AssignLinks: 3, c.RestartLink: 3, c.FinishLink: 3}
+INTRODUCED: dict[type[c.Command], int] = {
+    c.AssignLinks: 3,
+    c.RestartLink: 3,
+    c.FinishLink: 3,
+    c.BeginLogIndexes: 3,
+}
 """Protocol version that all members must have for a command, if it is later than the oldest version."""
 
 LOG_INDEXES_SINCE = 3

@@ -324,6 +324,10 @@ class FinishLink(_Command, frozen=True):
     epoch: int
 
 
+class BeginLogIndexes(_Command, frozen=True):
+    """Record log indexes of all queues from this entry on, because a member lacks some (`log_indexes`)."""
+
+
 Command = (
     PutVhost
     | DeleteVhost
@@ -367,6 +371,7 @@ Command = (
     | AssignLinks
     | RestartLink
     | FinishLink
+    | BeginLogIndexes
 )
 
 _decoder: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)

@@ -15,7 +15,9 @@ Six rules apply:
 6.  If a copy is promoted while others may hold messages that it lacks, the record says up to where it goes
     (`Rescue`). Every other node publishes what it holds above that again, as orphans.
 7.  A queue's record has the indexes of the log entries that decided it (`LogIndexes`), from the moment when
-    every member of the cluster records them.
+    every member of the cluster records them. A member that was restored from the snapshot of an older one
+    may not know that moment. So `begin_log_indexes` gives all queues the index of its own entry, also those
+    that have indexes: only then do all members have the same ones.
 """
 
 from __future__ import annotations
@@ -72,15 +74,14 @@ def put_node(state: MetadataState, command: c.PutNode) -> None:
             journal_fault=before.journal_fault if record.incarnation == before.incarnation else "",
         )
     state.store(record)
+
+
+def begin_log_indexes(state: MetadataState, command: c.BeginLogIndexes) -> None:
+    """Let this entry decide the state of every queue. Later indexes than the true ones set too many messages
+    aside after a fork, and never too few."""
     if knows_log_indexes(state):
-        _begin_log_indexes(state)
-
-
-def _begin_log_indexes(state: MetadataState) -> None:
-    """Record log indexes of queues that lack them, because the last older member is upgraded now."""
-    for queue in [queue for queue in state.queues.values() if queue.indexes.view == UNKNOWN]:
-        indexes = msgspec.structs.replace(decided_at(state.log_index), declared=queue.indexes.declared)
-        state.store(msgspec.structs.replace(queue, indexes=indexes))
+        for queue in list(state.queues.values()):
+            state.store(msgspec.structs.replace(queue, indexes=decided_at(state.log_index)))
 
 
 def report_journal(state: MetadataState, command: c.ReportJournal) -> None:
@@ -185,8 +186,8 @@ def change_views(state: MetadataState, command: c.ChangeViews) -> None:
 def _indexes(state: MetadataState, queue: Queue, after: View) -> LogIndexes:
     """Return the log indexes of a queue with its next view."""
     before, indexes, now = queue.ring, queue.indexes, state.log_index
-    if not knows_log_indexes(state):
-        return msgspec.structs.replace(LogIndexes(), declared=indexes.declared)
+    if indexes.view == UNKNOWN or not knows_log_indexes(state):
+        return LogIndexes()
     if after.epoch == before.epoch:
         return msgspec.structs.replace(indexes, view=now)
     master, incarnation = after.master, before.incarnation_of(after.master)

@@ -32,6 +32,7 @@ from mirrormq.metadata.changes import Change, Deleted, Put
 from mirrormq.metadata.defaults import predeclared_exchanges
 from mirrormq.metadata.index_tables import IN_VHOST, TABLE_OF, TABLES, drop_from_index
 from mirrormq.metadata.link_records import Link, LinkKey
+from mirrormq.metadata.log_indexes import UNKNOWN
 from mirrormq.metadata.records import (
     Binding,
     BindingKey,
@@ -101,6 +102,8 @@ class MetadataState:
         """Assignments of links by (vhost, kind, name)."""
         self.queue_keys: dict[int, QueueKey] = {}
         """Queue id → (vhost, name)."""
+        self.queues_without_indexes = 0
+        """Number of queues whose log indexes are unknown (`metadata.log_indexes`)."""
         self.next_queue_id = 1
         self.log_index = 0
         """Index of the log entry that is applied now, or was applied last."""
@@ -186,6 +189,7 @@ class MetadataState:
         if isinstance(record, Queue):
             self._queues_by_vhost.setdefault(record.vhost, {})[record.name] = record
             self.queue_keys[record.queue_id] = record.key
+            self.queues_without_indexes += _lacks_indexes(record) - _lacks_indexes(before)
         elif isinstance(record, Exchange):
             self._exchanges_by_vhost.setdefault(record.vhost, {})[record.name] = record
         elif isinstance(record, Binding):
@@ -196,11 +200,13 @@ class MetadataState:
     def remove(self, record: Any) -> bool:
         """Remove a record; return False if it does not exist."""
         table = getattr(self, TABLE_OF[type(record)])
-        if table.pop(record.key, None) is None:
+        removed = table.pop(record.key, None)
+        if removed is None:
             return False
         if isinstance(record, Queue):
             drop_from_index(self._queues_by_vhost, record.vhost, record.name)
             del self.queue_keys[record.queue_id]
+            self.queues_without_indexes -= _lacks_indexes(removed)
             for lease in self.leases_of(record.queue_id):
                 self.remove(lease)
         elif isinstance(record, Exchange):
@@ -369,6 +375,10 @@ class MetadataState:
             self.remove(parameter)
 
 
+def _lacks_indexes(queue: Queue | None) -> bool:
+    return queue is not None and queue.indexes.view == UNKNOWN
+
+
 _APPLY: dict[type, Callable[[MetadataState, Any], None]] = {
     c.PutVhost: MetadataState._put_vhost,
     c.DeleteVhost: MetadataState._delete_vhost,
@@ -412,4 +422,5 @@ _APPLY: dict[type, Callable[[MetadataState, Any], None]] = {
     c.AssignLinks: link_commands.assign_links,
     c.RestartLink: link_commands.restart_link,
     c.FinishLink: link_commands.finish_link,
+    c.BeginLogIndexes: ring_commands.begin_log_indexes,
 }

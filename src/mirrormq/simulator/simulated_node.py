@@ -17,6 +17,7 @@ from mirrormq.cluster.partitions import PartitionHandling
 from mirrormq.consensus import DurableState, Snapshot
 from mirrormq.protocol_version import PROTOCOL_VERSION
 from mirrormq.simulator.network import Network
+from mirrormq.simulator.older_metadata import make_older
 from mirrormq.simulator.tight_limits import RunLimits
 from mirrormq.simulator.virtual_time import VirtualTime
 from mirrormq.storage.consensus_log import ConsensusLog
@@ -113,6 +114,8 @@ class SimulatedNode:
             address=f"{self.name}:1", limits=world.limits.cluster,
         )  # fmt: skip
         self.member.version = self.version
+        if self.version < PROTOCOL_VERSION:
+            make_older(self.member.metadata.state)
         self.application = world.make_application(self)
         self.controller = ClusterController(self.member, world.handling, self.application, choose, self.send)
         world.network.attach(self.name, self)
@@ -129,6 +132,11 @@ class SimulatedNode:
             self.disk.crash()
         else:
             self.disk.kill()
+
+    def compact(self) -> None:
+        """Replace the applied part of the metadata log by a snapshot."""
+        member = self.member
+        member.consensus.compact(member.consensus.applied_index, member.metadata.state.snapshot())
 
     def wipe(self) -> None:
         """Replace the disk of a stopped machine by an empty one. The node then belongs to no cluster."""
