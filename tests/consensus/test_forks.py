@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from functools import partial
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrormq.consensus import Forked, Majority, RaftRole, RaftSettings, Reachable
-from mirrormq.consensus.log_history import NOTHING, LogHistory, LogRelation, TermRun, common_index, compare
+from mirrormq.consensus.log_history import (
+    NOTHING,
+    LogComparison,
+    LogHistory,
+    LogRelation,
+    TermRun,
+    common_index,
+    compare,
+)
 from tests.consensus.test_beyond_the_paper import others
 from tests.consensus.world import World
 
@@ -212,6 +221,18 @@ def test_a_joining_node_lacks_everything_and_follows_anyone() -> None:
     assert compare(LogHistory((TermRun(0, 1, 0, True),), 0, 0), empty).verdict is LogRelation.LEAD
 
 
+def test_committed_entries_are_never_dropped_for_a_later_term_of_the_same_branch() -> None:
+    """Only a disk that lost entries, unnoticed, elects a leader without them."""
+    shared, later = TermRun(1, 7, 0, True), TermRun(2, 7, 5, True)
+    mine, theirs = LogHistory((shared,), 6, 6, 3), LogHistory((shared, later), 9, 9, 3)
+    assert compare(mine, theirs) == LogComparison(LogRelation.FOLLOW, 4)
+    mine = msgspec.structs.replace(mine, committed=6)
+    assert compare(mine, theirs) == LogComparison(LogRelation.LEAD, 4)
+    assert compare(theirs, mine) == LogComparison(LogRelation.FOLLOW, 4)
+    theirs = msgspec.structs.replace(theirs, committed=9)
+    assert compare(mine, theirs) == compare(theirs, mine) == LogComparison(LogRelation.FORK, 4)
+
+
 def test_reachable_names_every_node_while_a_majority_is_there() -> None:
     voters = frozenset("ABCDE")
     assert Reachable().electorate(voters, frozenset("ABC"), "A") == voters
@@ -231,7 +252,8 @@ def histories(draw: st.DrawFn) -> LogHistory:
         branch = draw(st.integers(1, 3)) * 100 + first if partial or not runs[-1].whole else runs[-1].branch
         runs.append(TermRun(term, branch, first, not partial))
     last = first + draw(st.integers(0, 3))
-    return LogHistory(tuple(runs), last, draw(st.integers(0, last)))
+    worth = draw(st.integers(0, last))
+    return LogHistory(tuple(runs), last, worth, draw(st.integers(NOTHING, worth)))
 
 
 def writers(history: LogHistory) -> list[tuple[int, int]]:

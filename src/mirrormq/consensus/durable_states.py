@@ -30,7 +30,8 @@ An entry below the stored one is a regression only within the same term: a leade
 winner of a fork, may shorten a follower's log.
 
 Two cases stay undetected: a restored node that starts more than `STARTS_KEPT` times before it meets a peer
-that saw more of it, and a restored node whose only witnesses are down.
+that saw more of it, and a restored node whose only witnesses are down. A witness that comes back finds that
+its own log is forked from that of the others (`log_history`).
 """
 
 from __future__ import annotations

@@ -18,8 +18,12 @@ have a different end on the other side. `compare` rests on two consequences:
 **Substance.** Entries that open a term or a branch do not change the state machine. `worth` is the index
 of the last entry that does. A side whose worth is not beyond the common index changed nothing on its own:
 it may drop the rest and follow. If both sides have substance of their own, consensus must not choose between
-them: that is a fork. The comparison deliberately ignores whether that substance was committed. A node
-forgets in a crash how far it had committed, and the only other node that knew may never come back.
+them: that is a fork. The comparison does not rest on whether that substance was committed. A node forgets
+in a crash how far it had committed, and the only other node that knew may never come back.
+
+**Committed entries.** Raft's argument fails if the disk of a voter went back and no living node can tell
+(`durable_states`): a majority with that voter elects a leader without committed entries. A node that knows
+that its own tail is committed never follows such a leader. If both tails are committed, that is a fork.
 """
 
 from __future__ import annotations
@@ -53,6 +57,8 @@ class LogHistory(msgspec.Struct, frozen=True, array_like=True):
     runs: tuple[TermRun, ...]
     last: int
     worth: int
+    committed: int = NOTHING
+    """Last entry with substance that the node knows to be committed. Nodes of version 2 do not send it."""
 
     @property
     def rank(self) -> tuple[int, int, int]:
@@ -106,6 +112,8 @@ def owns(one: LogHistory, other: LogHistory, common: int) -> bool:
     """Tell whether `one` has substance beyond the common index that it would lose by following `other`."""
     if one.worth <= common:
         return False
+    if one.committed > common:
+        return True
     own, others = one.since(common), other.since(common)
     if not others or {run.branch for run in own} != {others[0].branch}:
         return True

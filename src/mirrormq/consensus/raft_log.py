@@ -54,7 +54,7 @@ class RaftLog:
         return next(members for written, members in reversed(self._members) if written <= index)
 
     def history(self) -> LogHistory:
-        return LogHistory(tuple(self.runs), self.last, self.worth)
+        return LogHistory(tuple(self.runs), self.last, self.worth, self.settled_index(self.commit))
 
     def runs_until(self, index: int) -> tuple[TermRun, ...]:
         return tuple(run for run in self.runs if run.first <= index)
