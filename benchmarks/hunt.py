@@ -21,13 +21,16 @@ from mirrormq.simulator.seed_runs import GivenOptions, SeedResult, play_all
 from mirrormq.simulator.seeds import checked_kinds
 
 TABLE = Path(__file__).with_name("HUNT.md")
-HEADINGS = ["date", "revision", "first seed", "seeds", "options", "confirmed", "masters", "orphans", "failed"]
+HEADINGS = [
+    "date", "revision", "first seed", "seeds", "options", "confirmed", "masters", "orphans", "disk faults",
+    "failed",
+]  # fmt: skip
 TEXT = """\
 # Simulated seeds
 
 Written by `make hunt MINUTES=n`: one row per run, oldest first. Each run draws its first seed. `masters` are
-changes of master, `failed` the seeds that violated a guarantee on that revision. A failure that was fixed is
-kept in `tests/scenarios/`.
+changes of master, `disk faults` the disks that were lost, damaged or replaced by an older copy, and `failed`
+the seeds that violated a guarantee on that revision. A failure that was fixed is kept in `tests/scenarios/`.
 
 """
 
@@ -46,7 +49,7 @@ class Hunt:
     def __init__(self, first: int, given: GivenOptions) -> None:
         self.first = first
         self._given = given
-        self.seeds = self.confirmed = self.masters = self.orphans = 0
+        self.seeds = self.confirmed = self.masters = self.orphans = self.disk_faults = 0
         self.failed: list[SeedResult] = []
 
     def add(self, result: SeedResult) -> None:
@@ -55,6 +58,7 @@ class Hunt:
         self.confirmed += result.confirmed
         self.masters += result.masters
         self.orphans += result.orphans
+        self.disk_faults += result.disk_faults
         if result.wrong:
             self.failed.append(result)
 
@@ -62,7 +66,7 @@ class Hunt:
         """Return the row of the table."""
         failed = " ".join(str(result.options.seed) for result in self.failed)
         given = str(self._given)
-        counts = (self.confirmed, self.masters, self.orphans)
+        counts = (self.confirmed, self.masters, self.orphans, self.disk_faults)
         return [
             today(), tried, str(self.first), str(self.seeds), f"`{given}`" if given else "–",
             *map(str, counts), failed or "none",
@@ -148,7 +152,10 @@ def main() -> int:
     append(arguments.table, totals.row(tried))
     for result in totals.failed:
         print(f"again: python -m mirrormq.simulator --first {result.options.seed} --seeds 1 {given}")
-    print(f"{totals.seeds} seeds from {first}, {len(totals.failed)} failed, {totals.confirmed} confirmed")
+    print(
+        f"{totals.seeds} seeds from {first}, {len(totals.failed)} failed, {totals.confirmed} confirmed, "
+        f"{totals.disk_faults} disk faults"
+    )
     return 1 if totals.failed else 0
 
 

@@ -20,7 +20,7 @@ FIRST = 7
 
 
 def result(seed: int, wrong: str = "") -> SeedResult:
-    return SeedResult(options_of(seed), wrong, 10, 2, 1)
+    return SeedResult(options_of(seed), wrong, 10, 2, 1, 4)
 
 
 def test_a_row_has_totals_and_the_seeds_that_failed(
@@ -33,7 +33,7 @@ def test_a_row_has_totals_and_the_seeds_that_failed(
         hunt.append(table, totals.row(tried))
     rows = [line for line in table.read_text().splitlines() if line.startswith("| ")]
     assert rows[0] == "| " + " | ".join(hunt.HEADINGS) + " |"
-    assert rows[1] == f"| {today()} | abc | 7 | 3 | `--nodes 2 --mode autoheal` | 30 | 6 | 3 | 8 9 |"
+    assert rows[1] == f"| {today()} | abc | 7 | 3 | `--nodes 2 --mode autoheal` | 30 | 6 | 3 | 12 | 8 9 |"
     assert rows[2] == rows[1].replace("abc", "def")
     assert "seed 8: confirmed and lost" in capsys.readouterr().out
 
@@ -45,7 +45,7 @@ def test_ctrl_c_keeps_what_was_found() -> None:
 
     totals = hunt.Hunt(FIRST, GivenOptions())
     hunt.hunt(interrupted(), totals, lambda totals: None)
-    assert totals.row("abc")[2:] == ["7", "1", "–", "10", "2", "1", "none"]
+    assert totals.row("abc")[2:] == ["7", "1", "–", "10", "2", "1", "4", "none"]
 
 
 def test_a_hunt_runs_consecutive_seeds_until_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,6 +55,14 @@ def test_a_hunt_runs_consecutive_seeds_until_its_time_is_over(monkeypatch: pytes
     found = list(hunt.results(given, FIRST, 2, lambda: next(looks)))
     assert [played.options.seed for played in found] == [7, 8, 9, 10]
     assert found == [play(given, seed) for seed in range(7, 11)]
+
+
+def test_disk_faults_are_counted_when_they_are_carried_out() -> None:
+    """A drawn fault waits until the guarantee covers it, and may never happen."""
+    some = GivenOptions(nodes=3, kinds="disk", faults=3)
+    none = GivenOptions(nodes=3, kinds="partition", faults=3)
+    assert sum(played.disk_faults for played in play_all(some, range(1, 4), 1)) > 0
+    assert sum(played.disk_faults for played in play_all(none, range(1, 3), 1)) == 0
 
 
 def test_results_of_several_processes_come_in_order() -> None:

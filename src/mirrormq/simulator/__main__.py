@@ -27,7 +27,7 @@ class SeedProgress:
     def __init__(self, count: int) -> None:
         self._count = count
         self._began_s = time.monotonic()
-        self.done = self.confirmed = self.masters = self.orphans = 0
+        self.done = self.confirmed = self.masters = self.orphans = self.disk_faults = 0
 
     def add(self, played: SeedResult) -> None:
         """Add the result of a seed."""
@@ -35,6 +35,7 @@ class SeedProgress:
         self.confirmed += played.confirmed
         self.masters += played.masters
         self.orphans += played.orphans
+        self.disk_faults += played.disk_faults
         if sys.stderr.isatty() or self.done == self._count or self.done % 100 == 0:
             self._show()
 
@@ -94,7 +95,8 @@ def main() -> int:
         print(f"\nagain: python -m mirrormq.simulator --first {played.options.seed} --seeds 1 {given}")
     print(
         f"\n{progress.done} seeds, {len(failed)} failed, {progress.confirmed} confirmed, "
-        f"{progress.masters} changes of master, {progress.orphans} orphans returned"
+        f"{progress.masters} changes of master, {progress.orphans} orphans returned, "
+        f"{progress.disk_faults} disk faults"
     )
     return 1 if failed else 0
 

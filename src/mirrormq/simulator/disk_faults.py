@@ -68,7 +68,7 @@ class DiskFaults:
         self._older: dict[int, dict[str, dict[str, bytes]]] = {}
         """Copies of disks, by the number of the fault that will put them back."""
         self.happened = 0
-        """Number of faults that were carried out."""
+        """Number of faults that were carried out, and damaged something."""
 
     def begin(self, fault: Fault) -> None:
         """Take the disk copy that `end` puts back."""
@@ -88,7 +88,6 @@ class DiskFaults:
         for name in names:
             self._stop(name, bool(fault.dice & 2) and name != victim)
         self._spoil(self._cabinet.nodes[victim].disk, fault)
-        self.happened += 1
         for place, name in enumerate(names):
             self._start(name, 1 + place * (fault.dice >> 8) % 1500)
 
@@ -127,7 +126,6 @@ class DiskFaults:
         if (self._changes(), self.happened) == (shutdown.changes, shutdown.happened):
             self._cabinet.single_copy(shutdown.began_ms, self._cabinet.timeline.now_ms)
             self._spoil(self._cabinet.nodes[fault.nodes[0]].disk, fault)
-            self.happened += 1
         names = fault.nodes if fault.dice & 1 else fault.nodes[::-1]
         for place, name in enumerate(names):
             self._start(name, 1 + place * (fault.dice >> 8) % 1500)
@@ -138,17 +136,20 @@ class DiskFaults:
         return all("ha-mode" in policy.definition for policy in policies)
 
     def _spoil(self, disk: SimulatedDisk, fault: Fault) -> None:
-        way = (fault.dice >> 2) % 3
+        way, name = (fault.dice >> 2) % 3, fault.nodes[0]
         if way == 0:
-            self._cabinet.note(f"{fault.nodes[0]} loses its journal")
+            self._cabinet.note(f"{name} loses its journal")
             disk.lose_directory(JOURNAL)
+        elif way == 1 and disk.garble_record(JOURNAL) is None:
+            self._cabinet.note(f"{name} has no message that could be damaged")
+            return
         elif way == 1:
-            self._cabinet.note(f"{fault.nodes[0]} has a garbled journal")
-            disk.garble_record(JOURNAL)
+            self._cabinet.note(f"{name} has a garbled journal")
         else:
-            self._cabinet.note(f"{fault.nodes[0]} gets an older copy of its disk")
+            self._cabinet.note(f"{name} gets an older copy of its disk")
             for directory, files in self._older[fault.number].items():
                 disk.restore(directory, files)
+        self.happened += 1
 
     def _covered(self, victim: str) -> bool:
         """Return whether every node serves, in one history, every durable queue is in sync on another node,

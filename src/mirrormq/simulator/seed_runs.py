@@ -46,6 +46,8 @@ class SeedResult(NamedTuple):
     """Number of times that a queue got another master."""
     orphans: int
     """Messages that came back from the losing side of a partition."""
+    disk_faults: int
+    """Disks that were lost, damaged or replaced by an older copy."""
 
 
 def play(given: GivenOptions, seed: int) -> SeedResult:
@@ -60,7 +62,8 @@ def play(given: GivenOptions, seed: int) -> SeedResult:
     options = drawn._replace(fault_kinds=kinds_in(given.kinds))
     world, wrong, _ = outcome(options)
     orphans = sum(delivered.orphaned for delivered in world.history.delivered)
-    return SeedResult(options, wrong, len(world.history.confirmed), _changes(world), orphans)
+    disk_faults = world.fault_injector.disk_faults.happened
+    return SeedResult(options, wrong, len(world.history.confirmed), _changes(world), orphans, disk_faults)
 
 
 def _changes(world: World) -> int:
