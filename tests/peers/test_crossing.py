@@ -98,7 +98,7 @@ async def test_a_dial_that_connects_when_there_is_a_link_already_says_nothing() 
         await until(lambda: linked(a, b))
         late = PeerLink(b.links, "a@x")
         await asyncio.get_running_loop().create_connection(lambda: late, "127.0.0.1", a.port)
-        assert await late.settled == CROSSING.text
+        assert await late.settled == CROSSING
         assert b.of("up", "a@x") == [1] and b.of("down", "a@x") == []
 
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrormq.peers import peer_limits
+from mirrormq.peers.link_loss import CROSSING, LinkLoss, LossReason
 from mirrormq.peers.peer_handshake import PeerHandshake, PeerIdentity, PeerRole
 
 COOKIE = b"the cookie"
@@ -179,11 +180,20 @@ def test_a_challenge_reflected_through_a_second_connection_is_refused() -> None:
 
 
 def test_an_objection_stops_the_dialler_before_it_proves_anything() -> None:
-    left = PeerHandshake(PeerRole.DIALLER, A, COOKIE, NONCE_A, "b@host", lambda peer: "no need")
+    left = PeerHandshake(PeerRole.DIALLER, A, COOKIE, NONCE_A, "b@host", lambda peer: LinkLoss("no need"))
     right = acceptor()
     said, _ = converse(left, right)
     assert left.refusal == "no need" and right.refusal == "no need" and right.refused_by_peer
     assert len(said) == 2 and len(said[1]) < peer_limits.REFUSAL_BYTES_MAX
+
+
+def test_both_sides_know_a_crossing_by_its_reason_and_not_by_its_text() -> None:
+    for objection in (LinkLoss("any words", LossReason.CROSSING), LinkLoss(CROSSING.text)):
+        left = dialler()
+        right = PeerHandshake(PeerRole.ACCEPTOR, B, COOKIE, NONCE_B, admit={A: objection}.get)
+        converse(left, right)
+        assert (left.refusal, left.refusal_reason) == (objection.text, objection.reason)
+        assert (right.refusal, right.refusal_reason) == (objection.text, objection.reason)
 
 
 def test_the_acceptor_asks_only_about_peers_that_have_proved_themselves() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mirrormq.metadata import commands
 from mirrormq.remote.remote_limits import DEFAULT_LIMITS
 from mirrormq.wire import methods
 from tests.remote.cluster import Cluster, RemoteTestClient
@@ -69,6 +70,15 @@ def test_a_message_that_was_fetched_for_a_client_that_is_gone_goes_back(no_ack: 
 def test_a_declaration_counts_what_the_master_has() -> None:
     _, client = prepared(4)
     assert client.call(methods.encode_queue_declare("q", durable=True)) == methods.QueueDeclareOk("q", 4, 0)
+
+
+def test_a_declaration_of_a_queue_that_is_deleted_before_its_count_is_answered_with_no_messages() -> None:
+    cluster, client = prepared(4)
+    cluster.cut("a", "b")
+    client.send(methods.encode_queue_declare("q", durable=True))
+    assert client.read() == []
+    cluster.write(commands.DeleteQueue("/", "q"))
+    assert client.methods() == [methods.QueueDeclareOk("q", 0, 0)]
 
 
 def test_a_declaration_is_use_of_the_queue() -> None:

@@ -17,6 +17,7 @@ from mirrormq.errors import AccessRefused, AmqpError, NotFound, PreconditionFail
 from mirrormq.exchanges import exchange_types
 from mirrormq.metadata import commands, records
 from mirrormq.queues.queue_interface import QueueInterface, Refused
+from mirrormq.ranges.error_reasons import NO_QUEUE
 from mirrormq.wire import methods
 from mirrormq.wire.fields import Table, encode_table
 
@@ -184,7 +185,6 @@ def _declare_reply_queue(channel: Channel, name: str, nowait: bool) -> None:
 
 def _declared(channel: Channel, name: str, nowait: bool) -> None:
     """Reply to a declaration whose queue exists as requested, or was deleted again meanwhile."""
-    gone = f"no queue '{name}' in vhost '{channel.vhost.name}'"
     if name not in channel.vhost.queues:
         channel.last_queue = name
         answer(channel, nowait, methods.encode_queue_declare_ok(name, 0, 0))
@@ -193,7 +193,7 @@ def _declared(channel: Channel, name: str, nowait: bool) -> None:
 
     def count(answered: Callable[[int, int], bool], refused: Refused) -> None:
         def otherwise(error: AmqpError) -> None:
-            if isinstance(error, NotFound) and error.explanation == gone:
+            if error.reason == NO_QUEUE:
                 answered(0, 0)
             else:
                 refused(error)

@@ -29,13 +29,17 @@ EXIT_UNAVAILABLE = 69
 EXIT_SOFTWARE = 70
 EXIT_TIMEOUT = 75
 
+NOT_MIRRORED = "not_mirrored"
+"""Reason of an error: no policy mirrors the queue. It is also rabbitmqctl's text."""
+
 
 class ControlError(Exception):
     """Failed command: error text for stderr and exit code of the program."""
 
     def __init__(
-        self, text: str, exit_code: int = EXIT_UNAVAILABLE, *, released: bool = False, hint: str = ""
-    ) -> None:
+        self, text: str, exit_code: int = EXIT_UNAVAILABLE, *, released: bool = False, hint: str = "",
+        reason: str = "",
+    ) -> None:  # fmt: skip
         super().__init__(text)
         self.text = text
         self.exit_code = exit_code
@@ -44,18 +48,21 @@ class ControlError(Exception):
         vhosts."""
         self.hint = hint
         """Plain sentence that explains a text in Erlang syntax; see `control.hints`."""
+        self.reason = reason
+        """Machine-readable code; empty for errors by which no caller decides."""
 
     def reply(self) -> dict[str, Any]:
         """Return the reply document of this error."""
         document = {"ok": False, "error": self.text, "exit_code": self.exit_code, "bare": self.released}
-        return {**document, "hint": self.hint} if self.hint else document
+        optional = {"hint": self.hint, "reason": self.reason}
+        return {**document, **{name: text for name, text in optional.items() if text}}
 
     @classmethod
     def of_reply(cls, reply: dict[str, Any]) -> ControlError:
         """Build the error from a reply document. Nodes of earlier versions omit fields that they do not
         know."""
-        released, hint = reply.get("bare", False), reply.get("hint", "")
-        return cls(reply["error"], reply["exit_code"], released=released, hint=hint)
+        released, hint, reason = reply.get("bare", False), reply.get("hint", ""), reply.get("reason", "")
+        return cls(reply["error"], reply["exit_code"], released=released, hint=hint, reason=reason)
 
 
 @dataclass(frozen=True, slots=True)

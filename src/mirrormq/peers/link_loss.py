@@ -37,12 +37,4 @@ def silence(silent_ms: int) -> LinkLoss:
 
 
 CROSSING = LinkLoss("we dial each other; the other connection stays", LossReason.CROSSING)
-"""End of the connection that is given up when both nodes dial each other. The text is also the refusal that
-the acceptor sends, hence part of the handshake."""
-
-
-def refusal(text: str, by_peer: bool) -> LinkLoss:
-    """Return the loss of a connection whose handshake the peer or this node refused with `text`."""
-    if text == CROSSING.text:
-        return CROSSING
-    return LinkLoss(f"the peer refuses: {text}" if by_peer else f"refused: {text}")
+"""End of the connection that is given up when both nodes dial each other."""

@@ -20,7 +20,8 @@ The handshake does not give secrecy or integrity of later messages. An attacker 
 between two nodes can wait for the handshake to end. On an untrusted network the link runs in TLS.
 
 Every message is bounded (a length of two bytes, at most `HANDSHAKE_MESSAGE_BYTES_MAX`). The first bytes of
-any other protocol are refused at once. A refusal is one short sentence. An empty cluster id means "of no
+any other protocol are refused at once. A refusal is one short sentence. A reason code follows after a zero
+byte if the peer has to know the reason (`LossReason.CROSSING`). An empty cluster id means "of no
 cluster yet" and matches every other.
 
 A hello begins with the oldest protocol version that its node accepts, and contains the node's own version.
@@ -39,6 +40,7 @@ from typing import NamedTuple, NoReturn
 import msgspec
 
 from mirrormq.peers import peer_limits
+from mirrormq.peers.link_loss import LinkLoss, LossReason
 from mirrormq.protocol_version import PROTOCOL_VERSION, PROTOCOL_VERSION_OLDEST
 
 _HEAD = struct.Struct(">HB")
@@ -81,13 +83,17 @@ class _Hello(msgspec.Struct, array_like=True, frozen=True):
 
 
 class HandshakeRefused(Exception):
-    """Refusal of the other side; the text may be sent to it."""
+    """Refusal of the other side; text and reason may be sent to it."""
+
+    def __init__(self, text: str, reason: LossReason = LossReason.ENDED) -> None:
+        super().__init__(text)
+        self.reason = reason
 
 
 _decode_hello = msgspec.msgpack.Decoder(_Hello).decode
 
 
-def no_objection(peer: PeerIdentity) -> str | None:
+def no_objection(peer: PeerIdentity) -> LinkLoss | None:
     """Accept every peer that has proved to know the cookie."""
     return None
 
@@ -107,7 +113,7 @@ class PeerHandshake:
         cookie: bytes,
         nonce: bytes,
         expected: str = "",
-        admit: Callable[[PeerIdentity], str | None] = no_objection,
+        admit: Callable[[PeerIdentity], LinkLoss | None] = no_objection,
     ) -> None:
         if not cookie or len(nonce) != peer_limits.NONCE_BYTES:
             raise ValueError("a handshake needs a cookie and a nonce")
@@ -118,6 +124,7 @@ class PeerHandshake:
         """Identity that the other side announces; authenticated once `established`."""
         self.established = False
         self.refusal: str | None = None
+        self.refusal_reason = LossReason.ENDED
         self.refused_by_peer = False
         self.session_id = b""
         """Identifier of this session on both sides."""
@@ -146,9 +153,9 @@ class PeerHandshake:
             elif beyond:
                 raise HandshakeRefused("too many bytes before the proof")
         except HandshakeRefused as refused:
-            self.refusal = str(refused)
+            self.refusal, self.refusal_reason = str(refused), refused.reason
             self._input = b""
-            return b"" if self.refused_by_peer else reply + _framed(_REFUSAL, self.refusal.encode())
+            return b"" if self.refused_by_peer else reply + _framed(_REFUSAL, self._encoded_refusal())
         return reply
 
     def _next_message(self) -> tuple[int, bytes] | None:
@@ -167,7 +174,9 @@ class PeerHandshake:
     def _process(self, kind: int, body: bytes) -> bytes:
         if kind == _REFUSAL:
             self.refused_by_peer = True
-            raise HandshakeRefused(body[: peer_limits.REFUSAL_BYTES_MAX].decode("ascii", "replace"))
+            text, _, code = body[: peer_limits.REFUSAL_BYTES_MAX].decode("ascii", "replace").partition("\0")
+            crossing = code == LossReason.CROSSING.value
+            raise HandshakeRefused(text, LossReason.CROSSING if crossing else LossReason.ENDED)
         if (kind == _HELLO) != (self.peer is None):
             raise HandshakeRefused("messages out of order")
         return self._on_hello(body) if kind == _HELLO else self._on_proof(body)
@@ -203,7 +212,15 @@ class PeerHandshake:
     def _check_admission(self) -> None:
         assert self.peer is not None
         if (objection := self._admit(self.peer)) is not None:
-            raise HandshakeRefused(objection)
+            raise HandshakeRefused(objection.text, objection.reason)
+
+    def _encoded_refusal(self) -> bytes:
+        crossing = self.refusal_reason is LossReason.CROSSING
+        return (
+            f"{self.refusal}\0{self.refusal_reason.value}".encode()
+            if crossing
+            else f"{self.refusal}".encode()
+        )
 
     def _hello(self, wanted: str) -> bytes:
         me = self._me

@@ -35,6 +35,7 @@ from mirrormq.queues.queue_host import QueueCounters, QueueHost
 from mirrormq.queues.queue_interface import Publisher, QueueInterface, Refused
 from mirrormq.queues.queue_settings import QueueSettings
 from mirrormq.queues.redelivery import RedeliveryMarks
+from mirrormq.ranges.error_reasons import NO_QUEUE
 from mirrormq.ranges.range_request import Answered, RangeRequest
 from mirrormq.sequences.spans import Span
 
@@ -496,7 +497,7 @@ class Queue:
         self.deleted, self._plain = True, False
         self.confirms.forget()
         for deferred in self.kept.take_deferred():
-            deferred.refused(NotFound(f"no {self._where()}"))
+            deferred.refused(NotFound(f"no {self._where()}", reason=NO_QUEUE))
         for consumer in self._dismiss():
             notify(consumer)
         self.backing.erase()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mirrormq.errors import NotFound
 from mirrormq.queues.queue_interface import Refused
+from mirrormq.ranges.error_reasons import NO_QUEUE
 from mirrormq.ranges.range_request import RangeReply
 from mirrormq.remote.handover import Question
 from mirrormq.remote.queue_ref import QueueRef
@@ -94,4 +95,5 @@ class QueueRequests:
         if pending.deleting:
             pending.answered(0)
         else:
-            pending.refused(NotFound(f"no queue '{self._place.name}' in vhost '{self._place.vhost}'"))
+            explanation = f"no queue '{self._place.name}' in vhost '{self._place.vhost}'"
+            pending.refused(NotFound(explanation, reason=NO_QUEUE))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mirrormq.peers import peer_limits
 from mirrormq.peers.backoff import Backoff
-from mirrormq.peers.link_loss import CROSSING, LinkLoss
+from mirrormq.peers.link_loss import CROSSING, LinkLoss, LossReason
 from mirrormq.runtime.peer_link import PeerLink
 
 if TYPE_CHECKING:
@@ -69,18 +69,18 @@ class PeerDialler:
         while True:
             await self._wanted.wait()
             try:
-                reason = await self._dial()
+                loss = await self._dial()
             except Exception as error:
-                self.attempt, reason = None, f"the dial attempt failed: {error!r}"
-            if reason is not None:
-                self._log_reason(reason)
+                self.attempt, loss = None, LinkLoss(f"the dial attempt failed: {error!r}")
+            if loss is not None and loss.reason is not LossReason.CROSSING:
+                self._log_reason(loss.text)
             # Pause also after a link that went down at once: otherwise two nodes dial each other in a tight
             # loop.
-            if self._wanted.is_set() or reason is not None:
+            if self._wanted.is_set() or loss is not None:
                 await asyncio.sleep(self._backoff.next_s(self._peer_links.chance()))
 
-    async def _dial(self) -> str | None:
-        """Make one attempt. Return None if it opened a link, otherwise the reason."""
+    async def _dial(self) -> LinkLoss | None:
+        """Make one attempt. Return None if it opened a link."""
         loop, address, tls = asyncio.get_running_loop(), self.address, self._peer_links.options.tls
         link = PeerLink(self._peer_links, address.name)
         connecting = loop.create_connection(
@@ -95,10 +95,10 @@ class PeerDialler:
             return await link.settled
         except (OSError, TimeoutError) as error:
             link.end(LinkLoss("cannot connect"))
-            return f"cannot connect: {error or 'no reply'}"
+            return LinkLoss(f"cannot connect: {error or 'no reply'}")
 
     def _log_reason(self, reason: str) -> None:
         """Log one line per reason, not one per attempt."""
-        if reason not in (self.last_reason, CROSSING.text):
+        if reason != self.last_reason:
             self.last_reason = reason
             self._peer_links.log.warning("no link", peer=self.address.name, reason=reason)

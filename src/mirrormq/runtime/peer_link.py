@@ -19,7 +19,7 @@ import msgspec
 from mirrormq.peers import peer_limits
 from mirrormq.peers.framing import FrameReader
 from mirrormq.peers.lanes import Lanes, joined
-from mirrormq.peers.link_loss import LinkLoss, refusal
+from mirrormq.peers.link_loss import LinkLoss
 from mirrormq.peers.peer_handshake import PeerHandshake, PeerRole
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class PeerLink(asyncio.BufferedProtocol):
         self.address = "?"
         self._peer_links = peer_links
         self._loop = asyncio.get_running_loop()
-        self.settled: asyncio.Future[str | None] = self._loop.create_future()
+        self.settled: asyncio.Future[LinkLoss | None] = self._loop.create_future()
         """Result of the handshake: None if the link opened, otherwise the reason of the failure."""
         self.lost: asyncio.Future[None] = self._loop.create_future()
         self._transport: asyncio.Transport | None = None
@@ -178,7 +178,7 @@ class PeerLink(asyncio.BufferedProtocol):
         self._lanes = Lanes()
         self._peer_links.ended(self, loss)
         if not self.settled.done():
-            self.settled.set_result(loss.text)
+            self.settled.set_result(loss)
 
     async def finish(self, reason: str) -> None:
         """Close when all sent messages have left, at the latest after `CLOSE_FLUSH_TIMEOUT_S`."""
@@ -223,8 +223,10 @@ class PeerLink(asyncio.BufferedProtocol):
         self._cancel_timeout()
         self._transport.close()
         self._loop.call_later(peer_limits.CLOSE_FLUSH_TIMEOUT_S, self._transport.abort)
-        self._peer_links.ended(self, refusal(handshake.refusal, handshake.refused_by_peer))
-        self.settled.set_result(handshake.refusal)
+        text, reason = handshake.refusal, handshake.refusal_reason
+        refused = f"the peer refuses: {text}" if handshake.refused_by_peer else f"refused: {text}"
+        self._peer_links.ended(self, LinkLoss(refused, reason))
+        self.settled.set_result(LinkLoss(text, reason))
 
     def _cancel_timeout(self) -> None:
         if self._timeout is not None:

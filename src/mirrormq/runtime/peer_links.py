@@ -233,7 +233,7 @@ class PeerLinks:
             role, identity, options.cookie, nonce, link.peer, lambda peer: self._objection(link, peer)
         )
 
-    def _objection(self, link: PeerLink, peer: PeerIdentity) -> str | None:
+    def _objection(self, link: PeerLink, peer: PeerIdentity) -> LinkLoss | None:
         """Return the reason why this link may not become the one link with its peer, by the rules in the
         module docstring."""
         if link.dialled:
@@ -242,10 +242,11 @@ class PeerLinks:
         if self.options.identity.name < peer.name:
             dialler = self._diallers.get(peer.name)
             if dialler is not None and dialler.attempt is not None and existing is None:
-                return CROSSING.text
+                return CROSSING
             if existing is not None and existing.dialled and link.greeted_after < existing.session:
-                return CROSSING.text
-        return self.options.admit(peer)
+                return CROSSING
+        objection = self.options.admit(peer)
+        return None if objection is None else LinkLoss(objection)
 
     def opened(self, link: PeerLink) -> None:
         """Make a link with a completed handshake the one link with its peer."""

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mirrormq.cluster import master_moves
-from mirrormq.control.control_protocol import EXIT_USAGE, ControlError, Request
+from mirrormq.control.control_protocol import EXIT_USAGE, NOT_MIRRORED, ControlError, Request
 from mirrormq.control.node_fanout import at
 from mirrormq.control.node_interface import NodeShell
 from mirrormq.metadata.policy_matching import PolicyMatcher
@@ -68,7 +68,7 @@ def _check_mirrored(node: NodeShell, queue: Queue) -> None:
     present."""
     row = node.live.queue(queue.vhost, queue.name)
     if row is None or row["slave_pids"] == "":
-        raise ControlError("not_mirrored")
+        raise ControlError(NOT_MIRRORED, reason=NOT_MIRRORED)
 
 
 def rebalance(node: NodeShell, request: Request) -> Awaitable[list[dict[str, Any]]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mirrormq.broker.ring_status import is_mirrored, ring_facts, synchronising
 from mirrormq.control.argument_tables import plain_arguments
-from mirrormq.control.control_protocol import ControlError, Request
+from mirrormq.control.control_protocol import NOT_MIRRORED, ControlError, Request
 from mirrormq.control.queue_info import queue_facts
 from mirrormq.errors import AmqpError
 from mirrormq.management import access, detailed_statistics, object_json
@@ -43,7 +43,6 @@ EVERYTHING = 2**31
 
 ACTIONS = {"sync": "sync_queue", "cancel_sync": "cancel_sync_queue"}
 NOT_LISTED = ("disk_reads", "disk_writes")
-NOT_MIRRORED = "not_mirrored"
 ACK_MODES = ("ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false")
 
 
@@ -263,7 +262,7 @@ async def act(call: ApiRequest) -> EmptyReply:
     try:
         await call.node.carry_out(Request(verb, [call.name], {"vhost": call.vhost}))
     except ControlError as error:
-        if error.text != NOT_MIRRORED:
+        if error.reason != NOT_MIRRORED:
             raise
     return EmptyReply()
 
