@@ -119,10 +119,10 @@ class Journal:
         none. Sequences that were only reserved do not count."""
         highest = 0
         for segment in self.segments.by_number.values():
-            for spans in (segment.stored, segment.acknowledged):
-                span = spans.get(queue_id)
-                if span is not None and span != EVERY_SEQUENCE:
-                    highest = max(highest, span[1])
+            for intervals in (segment.stored, segment.acknowledged):
+                interval = intervals.get(queue_id)
+                if interval is not None and interval != EVERY_SEQUENCE:
+                    highest = max(highest, interval[1])
         return highest
 
     def clear_damage(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mirrormq.sequences.spans import joined
+from mirrormq.sequences.spans import Interval, joined
 from mirrormq.storage import journal_records
 from mirrormq.storage.journal_limits import FREED_PER_STEP
 from mirrormq.storage.record_search import find_record, valid_body
@@ -78,16 +78,16 @@ class SegmentCompactor:
         older = [other for other in journal.segments.by_number.values() if other.number < segment.number]
         for queue_id, (low, high) in segment.acknowledged.items():
             stored = [other.stored[queue_id] for other in older if queue_id in other.stored]
-            spans = [(max(low, first), min(high, last)) for first, last in stored]
-            spans = [span for span in spans if span[0] <= span[1]]
-            if not spans:
+            overlaps = [Interval(max(low, first), min(high, last)) for first, last in stored]
+            overlaps = [each for each in overlaps if each.first <= each.last]
+            if not overlaps:
                 continue
             store = journal.queues.get(queue_id)
             if store is None or not store.known:
                 # The queue is gone: one ERASED record replaces all its acknowledgements.
                 journal.write_erased(queue_id)
                 continue
-            missing = [span for first, last in spans for span in store.table.missing(first, last)]
+            missing = [span for first, last in overlaps for span in store.table.missing(first, last)]
             if missing:
                 store.write_acknowledgements(joined(missing))
         for store in journal.queues.values():

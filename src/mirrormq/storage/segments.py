@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from mirrormq.sequences.spans import Interval, interval
 from mirrormq.storage import journal_records
 from mirrormq.storage.disk import Disk, File
 from mirrormq.storage.journal_limits import OPEN_SEGMENTS
@@ -17,17 +18,15 @@ from mirrormq.storage.manifest import Manifest
 from mirrormq.storage.segment_header import FORMAT, SegmentHeader
 
 SUFFIX = ".journal"
-Spans = dict[int, tuple[int, int]]
-"""queue id → (lowest, highest) sequence."""
 
 
-def widen(spans: Spans, queue_id: int, low: int, high: int) -> None:
+def widen(intervals: dict[int, Interval], queue_id: int, low: int, high: int) -> None:
     """Extend a queue's interval to include [low, high]."""
-    span = spans.get(queue_id)
-    if span is None:
-        spans[queue_id] = (low, high)
-    elif low < span[0] or high > span[1]:
-        spans[queue_id] = (min(low, span[0]), max(high, span[1]))
+    before = intervals.get(queue_id)
+    if before is None:
+        intervals[queue_id] = interval(low, high)
+    elif low < before[0] or high > before[1]:
+        intervals[queue_id] = interval(min(low, before[0]), max(high, before[1]))
 
 
 class Segment:
@@ -70,8 +69,9 @@ class Segment:
         """Number of messages that the queues' tables point at."""
         self.total = 0
         """Number of messages ever written."""
-        self.stored: Spans = {}
-        self.acknowledged: Spans = {}
+        self.stored: dict[int, Interval] = {}
+        """Interval of the sequences of each queue, by queue id."""
+        self.acknowledged: dict[int, Interval] = {}
         """Intervals that ACK records cover; an ERASED record covers every sequence."""
         self.damaged = False
         """Compaction could not save all live messages; the segment stays until they are gone."""

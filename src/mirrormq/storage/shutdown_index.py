@@ -17,11 +17,12 @@ import zlib
 from array import array
 from typing import TYPE_CHECKING, Any
 
+from mirrormq.sequences.spans import Interval
 from mirrormq.storage import journal_records
 from mirrormq.storage.disk import Disk
 from mirrormq.storage.position_table import CHUNK
 from mirrormq.storage.segment_header import DATA_AT, FORMAT, read_segment_header
-from mirrormq.storage.segments import Segment, Spans
+from mirrormq.storage.segments import Segment
 
 if TYPE_CHECKING:
     from mirrormq.storage.inventory import SegmentInventory
@@ -88,8 +89,8 @@ def describe(segment: Segment) -> dict[str, Any]:
         "checksum": segment.checksum_name,
         "total": segment.total,
         "damaged": segment.damaged,
-        "stored": [[queue_id, *span] for queue_id, span in segment.stored.items()],
-        "acknowledged": [[queue_id, *span] for queue_id, span in segment.acknowledged.items()],
+        "stored": [[queue_id, *interval] for queue_id, interval in segment.stored.items()],
+        "acknowledged": [[queue_id, *interval] for queue_id, interval in segment.acknowledged.items()],
     }
 
 
@@ -136,13 +137,13 @@ def restored(item: dict[str, Any]) -> Segment:
         item["format"],
     )
     segment.used_bytes, segment.total, segment.damaged = item["length"], item["total"], item["damaged"]
-    segment.stored, segment.acknowledged = spans(item["stored"]), spans(item["acknowledged"])
+    segment.stored, segment.acknowledged = intervals(item["stored"]), intervals(item["acknowledged"])
     return segment
 
 
-def spans(rows: list[list[int]]) -> Spans:
+def intervals(rows: list[list[int]]) -> dict[int, Interval]:
     """Return intervals from their JSON form."""
-    return {queue_id: (low, high) for queue_id, low, high in rows}
+    return {queue_id: Interval(low, high) for queue_id, low, high in rows}
 
 
 def mismatch(disk: Disk, path: str, segment: Segment, identity: bytes) -> str | None:
