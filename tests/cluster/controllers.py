@@ -32,6 +32,7 @@ class Notes:
         self.calls: list[str] = []
         self.incarnation = 0
         self.serving = False
+        self.alarms: dict[str, tuple[str, ...]] = {}
 
     def start(self, incarnation: int) -> None:
         self.incarnation, self.serving = incarnation, True
@@ -59,6 +60,9 @@ class Notes:
 
     def up(self, peer: str) -> None: ...
     def down(self, peer: str) -> None: ...
+
+    def peer_alarms(self, alarms: dict[str, tuple[str, ...]]) -> None:
+        self.alarms = alarms
 
     def receive(self, peer: str, message: Any) -> bool:
         return False

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from tests.cluster.controllers import Cluster
 
-Heard = dict[str, dict[str, tuple[str, ...]]]
 SOON_MS = 200
 """Some ticks, and a few times what a link takes."""
 
 
+class Heard:
+    """Alarms of other nodes that each node was notified of."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def __getitem__(self, name: str) -> dict[str, tuple[str, ...]]:
+        return self._cluster.application(name).alarms
+
+
 def watched(count: int) -> tuple[Cluster, Heard]:
-    """Return a cluster, and the alarms of other nodes that each node was notified of."""
     cluster = Cluster(count)
-    heard: Heard = {name: {} for name in cluster.names}
-    for name in cluster.names:
-        watch(cluster, heard, name)
-    return cluster, heard
-
-
-def watch(cluster: Cluster, heard: Heard, name: str) -> None:
-    def hear(alarms: dict[str, tuple[str, ...]]) -> None:
-        heard[name] = alarms
-
-    cluster.nodes[name].controller.alarms_heard = hear
+    return cluster, Heard(cluster)
 
 
 def raise_alarms(cluster: Cluster, name: str, *alarms: str) -> None:
@@ -74,5 +72,4 @@ def test_a_node_that_starts_learns_of_alarms_raised_before() -> None:
     raise_alarms(cluster, "b", "memory")
     cluster.run(1000)
     cluster.nodes["a"].start()
-    watch(cluster, heard, "a")
     cluster.until(lambda: heard["a"] == {"b": ("memory",)})

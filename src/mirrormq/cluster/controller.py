@@ -84,10 +84,13 @@ class ClusterController:
         application: ApplicationHost,
         choose: Callable[[int], int],
         send: Send,
+        alarms_heard: Callable[[dict[str, tuple[str, ...]]], None],
         promotion_timeout_ms: int = PROMOTION_TIMEOUT_MS,
     ) -> None:
         state = member.metadata.state
-        self.member, self.handling = member, handling
+        self.member = member
+        self.handling = handling
+        """Partition handling in force."""
         self.coordinator = Coordinator(
             member.name, state, PolicyMatcher(state), choose, promotion_timeout_ms, member.limits
         )
@@ -95,13 +98,13 @@ class ClusterController:
         self.presences: dict[str, Presence] = {}
         """Last presence of each connected node."""
         index = self.coordinator.replica_index
-        self.serving = ApplicationLifecycle(member, handling, application, index, self.presences)
+        self.serving = ApplicationLifecycle(member, self, application, index, self.presences)
         self.own_alarms: tuple[str, ...] = ()
         """Resource alarms of this node, set by the application."""
         self.own_usage: tuple[tuple[str, str, int], ...] = ()
         """Usage of this node's clients that counts towards cluster-wide limits."""
-        self.alarms_heard: Callable[[dict[str, tuple[str, ...]]], None] = lambda alarms: None
-        """Called when the alarms of other nodes have changed."""
+        self._alarms_heard = alarms_heard
+        """Called with the alarms of other nodes when they have changed."""
         self._alarms: dict[str, tuple[str, ...]] = {}
         self._application, self._send = application, send
         self._connectivity = ConnectivityMatrix()
@@ -120,13 +123,9 @@ class ClusterController:
         """Whether other nodes may continue without this one. An application that starts meanwhile must know
         it."""
         member.metadata.listeners += [self.coordinator.follow, self.link_placement.follow]
-        member.parting = self._partition_started
         self._start_blocker = "it waits for its peers"
         """Reason why the application must not start, as of the last tick. Between ticks the inputs are
         incomplete."""
-        self.serving.hold_reason = self._hold_reason
-        self.serving.idle = self._idle
-        self.serving.isolation_reason = self._isolation_reason
 
     # -- input ----------------------------------------------------------------------------------
 
@@ -198,6 +197,12 @@ class ClusterController:
         """Start or stop the application, as the operator requests."""
         self._start_blocker = self._find_start_blocker()
         self.serving.want(wanted, self._now_ms)
+
+    def set_handling(self, handling: PartitionHandling) -> None:
+        """Change the partition handling and the quorum, as `force_boot` does. Fork recovery keeps the
+        configured handling."""
+        self.handling = handling
+        self.member.set_rule(handling.quorum())
 
     def work(self) -> bool:
         """Process metadata work that is due. Return whether this node applied a change."""
@@ -287,7 +292,7 @@ class ClusterController:
         now = self.peer_alarms
         if now != self._alarms:
             self._alarms = now
-            self.alarms_heard(now)
+            self._alarms_heard(now)
 
     @property
     def companions(self) -> list[str]:
@@ -340,20 +345,23 @@ class ClusterController:
             return
         linked = member.linked - self._lingering.keys()
         if not linked >= set(voters) - {member.name} or member.consensus.forks or not member.consensus.whole:
-            self._partition_started()
+            self.partition_started()
         elif member.leader is not None:
             leaders = {presence.leader for presence in self.presences.values()}
             if leaders <= {member.leader} and self.presences.keys() >= set(voters) - {member.name}:
                 self.apart = False
                 self._application.partition_ended()
 
-    def _partition_started(self) -> None:
+    def partition_started(self) -> None:
+        """Let the application write its fork indexes: another side may continue without this node, or this
+        node begins to continue with a minority."""
         self.apart = True
         self._application.partition_started()
 
     # -- reasons for the application lifecycle --------------------------------------------------
 
-    def _hold_reason(self) -> str:
+    def hold_reason(self) -> str:
+        """Return the state transfer in progress, or why the node waits for its peers."""
         return self._fork_recovery.under_way or self._start_blocker
 
     def _find_start_blocker(self) -> str:
@@ -365,7 +373,7 @@ class ClusterController:
         followed = {self.presences[name].leader for name in self.companions}
         return min(followed - self.member.linked - {"", self.member.name}, default="")
 
-    def _isolation_reason(self) -> str:
+    def isolation_reason(self) -> str:
         """Return why this node cannot follow the metadata although it sees enough nodes; empty if it can.
 
         The leader counts this node as lost because it does not see it, and the nodes that both see do not
@@ -376,7 +384,7 @@ class ClusterController:
             return ""
         return f"the node cannot reach {self._leader_on_other_side()}, the leader of its peers"
 
-    def _idle(self) -> dict[str, int]:
+    def idle_nodes(self) -> dict[str, int]:
         """Return nodes that report that they do not serve, with their last known incarnation. A later one may
         have begun."""
         return {

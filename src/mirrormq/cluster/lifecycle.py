@@ -53,6 +53,23 @@ class LifecycleHost(Protocol):
         """Close clients and queues at once. `ApplicationLifecycle.stopped` is called when that is done."""
 
 
+class LifecycleConditions(Protocol):
+    """Conditions of a start and of an end that the lifecycle does not know itself."""
+
+    @property
+    def handling(self) -> PartitionHandling:
+        """Partition handling in force."""
+
+    def hold_reason(self) -> str:
+        """Return why the application must not start although it could; empty if it may."""
+
+    def isolation_reason(self) -> str:
+        """Return why the node cannot follow the metadata although it sees enough nodes; empty if it can."""
+
+    def idle_nodes(self) -> dict[str, int]:
+        """Return the other nodes that report that they do not serve, with their last incarnations."""
+
+
 class LifecyclePhase(Enum):
     """Phase of the application."""
 
@@ -69,23 +86,17 @@ class ApplicationLifecycle:
     def __init__(
         self,
         member: Member,
-        handling: PartitionHandling,
+        conditions: LifecycleConditions,
         application: LifecycleHost,
         replica_index: ReplicaIndex,
         presences: Mapping[str, Presence],
     ) -> None:
-        self.handling = handling
         self.phase = LifecyclePhase.IDLE
         self.incarnation = 0
         """Current or last incarnation."""
         self.wanted = False
-        self.hold_reason: Callable[[], str] = str
-        """Return why the application must not start although it could; empty if it may."""
-        self.idle: Callable[[], dict[str, int]] = dict
-        """Return the other nodes that report that they do not serve, with their last incarnations."""
-        self.isolation_reason: Callable[[], str] = str
-        """Return why the node cannot follow the metadata although it sees enough nodes; empty if it can."""
         self._member = member
+        self._conditions = conditions
         self._application = application
         self._replica_index = replica_index
         self._leave_by_ms = 0
@@ -119,7 +130,7 @@ class ApplicationLifecycle:
     def start_blocker(self) -> str:
         """Return why the application may not start yet; empty if it may."""
         member = self._member
-        if reason := self.hold_reason():
+        if reason := self._conditions.hold_reason():
             return reason
         if not member.joined:
             return "it belongs to no cluster yet"
@@ -135,7 +146,8 @@ class ApplicationLifecycle:
 
     def _may_go_on(self) -> bool:
         member = self._member
-        return self.handling.may_go_on(member.name, member.consensus.members.voters, member.linked)
+        voters = member.consensus.members.voters
+        return self._conditions.handling.may_go_on(member.name, voters, member.linked)
 
     def _verdict(self) -> str:
         """Return why the incarnation must end; empty if it need not."""
@@ -146,7 +158,7 @@ class ApplicationLifecycle:
             return "the other nodes count this node as lost"
         if not self._may_go_on():
             return TOO_FEW
-        return self.isolation_reason()
+        return self._conditions.isolation_reason()
 
     # -- input ----------------------------------------------------------------------------------
 
@@ -197,14 +209,14 @@ class ApplicationLifecycle:
             member.name, member.address, incarnation, running=True, start=self._start, version=member.version,
             static_shovels=member.static_shovels,
         )  # fmt: skip
-        member.metadata.write(c.DropTransient(member.name, list(self.idle().items())))
+        member.metadata.write(c.DropTransient(member.name, list(self._conditions.idle_nodes().items())))
         member.metadata.write(c.PutNode(claim), lambda: self._claimed(incarnation))
 
     def _claimed(self, incarnation: int) -> None:
         if self.phase is not LifecyclePhase.CLAIMING:
             return
         self.phase, self.incarnation = LifecyclePhase.IDLE, incarnation
-        if self.wanted and not self._verdict() and not self.hold_reason():
+        if self.wanted and not self._verdict() and not self._conditions.hold_reason():
             self.phase = LifecyclePhase.RUNNING
             self._application.start(incarnation)
         elif not self.wanted:

@@ -75,6 +75,10 @@ def _no_wake() -> None:
     """Schedule nothing: the owner of the member calls `work` itself."""
 
 
+def _no_fork_index() -> None:
+    """Write no fork index: `minority_begins` of a member without queues."""
+
+
 class Member:
     """Member of a cluster. Implements `metadata.store.ReplicationGroup`."""
 
@@ -95,8 +99,10 @@ class Member:
         *,
         address: str = "",
         limits: ClusterLimits = DEFAULT_LIMITS,
+        minority_begins: Callable[[], None] = _no_fork_index,
     ) -> None:
-        """Create a member. `choose(n)` returns a number below n; `wake` schedules `work`."""
+        """Create a member. `choose(n)` returns a number below n; `wake` schedules `work`. This node calls
+        `minority_begins` when it starts to continue beside another side of a partition."""
         self.name, self.address, self.limits = name, address, limits
         self.listeners: list[Callable[[MemberEvent], None]] = []
         self._storage = storage
@@ -122,9 +128,7 @@ class Member:
         self._working = False
         self._failure: Exception | None = None
         self._events: list[MemberEvent] = []
-        self.parting: Callable[[], None] = lambda: None
-        """Callback for the moment when this node starts to continue with a minority, beside which another
-        side may continue."""
+        self._minority_begins = minority_begins
         self._membership_changes = MembershipChanges(self, send)
         self._apply_barrier = ApplyBarrier(send, self._companions)
         if self.consensus.state.voters == {name}:
@@ -442,7 +446,7 @@ class Member:
         ready.must_sync = self._must_sync(ready)
         try:
             if ready.parts:
-                self.parting()
+                self._minority_begins()
             self._storage.save(ready)
             for peer, message in ready.messages:
                 self._send(peer, RaftMessage(encode_message(message)), urgent=not isinstance(message, Chunk))

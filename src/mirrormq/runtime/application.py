@@ -188,15 +188,15 @@ class Application:
         def publish_own_alarms() -> None:
             controller.own_alarms = tuple(sorted(alarms.raised))
 
-        def apply_peer_alarms(peer_rows: dict[str, tuple[str, ...]]) -> None:
-            for line in () if self.turns.over else alarms.update_peers(peer_rows):
-                self._log.warning(line)
-            self.end_turn_soon()
-
         alarms.listeners.append(publish_own_alarms)
-        controller.alarms_heard = apply_peer_alarms
         publish_own_alarms()
-        apply_peer_alarms(controller.peer_alarms)
+        self.apply_peer_alarms(controller.peer_alarms)
+
+    def apply_peer_alarms(self, peer_rows: dict[str, tuple[str, ...]]) -> None:
+        """Set the alarms of other nodes and log changes."""
+        for line in () if self.turns.over else self.broker.alarms.update_peers(peer_rows):
+            self._log.warning(line)
+        self.end_turn_soon()
 
     def _share_usage(self) -> None:
         """Share limit usage with the other nodes: limits hold for all nodes of the cluster together."""

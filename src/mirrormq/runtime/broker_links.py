@@ -47,3 +47,7 @@ class BrokerLinks:
         """Report to the broker that the link to `peer` is no longer congested."""
         self._broker.link_relieved(peer)
         self._application.after_waiting()
+
+    def peer_alarms(self, alarms: dict[str, tuple[str, ...]]) -> None:
+        """Block publishers while a peer has an alarm."""
+        self._application.apply_peer_alarms(alarms)

@@ -66,12 +66,14 @@ successor the followers elect one after their election timeout."""
 
 
 class LinkFollower(Protocol):
-    """User of the peer links while the node serves clients. Called on the loop; must not block."""
+    """User of the links and of the peers' alarms while the node serves clients. Called on the loop; must not
+    block."""
 
     def link_up(self, peer: str, session: int) -> None: ...
     def link_down(self, peer: str, loss: LinkLoss) -> None: ...
     def link_message(self, peer: str, message: Any) -> None: ...
     def link_relieved(self, peer: str) -> None: ...
+    def peer_alarms(self, alarms: dict[str, tuple[str, ...]]) -> None: ...
 
 
 class ClusterNodeHost(Protocol):
@@ -130,14 +132,14 @@ class ClusterNode:
         handling = self._handling()
         self.member = Member(
             self.settings.name, files, handling.quorum(), random.randrange, self.send, self._wake,
-            address=self.address,
+            address=self.address, minority_begins=self._minority_begins,
         )  # fmt: skip
         self.member.static_shovels = self.settings.static_shovel_names
         self.member.listeners.append(self._on_member_event)
         self.member.metadata.listeners.append(self._on_metadata_change)
         self.controller = ClusterController(
             self.member, handling, self._application_host, random.randrange, self.send,
-            self.settings.mirroring_promotion_timeout_ms,
+            self._alarms_heard, self.settings.mirroring_promotion_timeout_ms,
         )  # fmt: skip
         if self.peer_links is not None:
             for peer in self.peer_links.peers:
@@ -161,9 +163,7 @@ class ClusterNode:
 
     def _set_forced(self, forced: bool) -> None:
         self.forced = forced
-        handling = self._handling()
-        self.controller.handling = self.controller.serving.handling = handling
-        self.member.set_rule(handling.quorum())
+        self.controller.set_handling(self._handling())
 
     def connect(self, peer_links: PeerLinks) -> None:
         """Use `peer_links` for all traffic with other nodes."""
@@ -255,6 +255,13 @@ class ClusterNode:
             peer not in self._blank_members or isinstance(message, TO_BLANK_MEMBERS)
         ):
             self.peer_links.send(peer, message, urgent)
+
+    def _minority_begins(self) -> None:
+        self.controller.partition_started()
+
+    def _alarms_heard(self, alarms: dict[str, tuple[str, ...]]) -> None:
+        for follower in list(self._followers):
+            follower.peer_alarms(alarms)
 
     def flush(self) -> None:
         """Schedule the write of sent messages to the sockets."""

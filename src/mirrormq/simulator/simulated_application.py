@@ -159,6 +159,9 @@ class SimulatedApplication:
         if self.orphan_collector is not None:
             self.orphan_collector.partition_ended()
 
+    def peer_alarms(self, alarms: dict[str, tuple[str, ...]]) -> None:
+        """Ignore alarms: simulated machines have none."""
+
     def _unique_name(self) -> str:
         self._names += 1
         return f"{self._node.name}-{self._names}"

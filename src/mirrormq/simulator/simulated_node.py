@@ -39,6 +39,9 @@ class HostedApplication(ApplicationHost, Protocol):
     def receive(self, peer: str, message: Any) -> bool:
         """Process a message. Return False if it is not for the application."""
 
+    def peer_alarms(self, alarms: dict[str, tuple[str, ...]]) -> None:
+        """Process a change of the other nodes' alarms."""
+
     def turn(self) -> bool:
         """End a turn. Return True if more work is due at once."""
 
@@ -112,12 +115,15 @@ class SimulatedNode:
         self.member = Member(
             self.name, self.log, rule, choose, self.send, self.mark_dirty,
             address=f"{self.name}:1", limits=world.limits.cluster,
+            minority_begins=self._minority_begins,
         )  # fmt: skip
         self.member.version = self.version
         if self.version < PROTOCOL_VERSION:
             make_older(self.member.metadata.state)
         self.application = world.make_application(self)
-        self.controller = ClusterController(self.member, world.handling, self.application, choose, self.send)
+        self.controller = ClusterController(
+            self.member, world.handling, self.application, choose, self.send, self.application.peer_alarms
+        )
         world.network.attach(self.name, self)
         self.controller.want(True)
         self._tick()
@@ -165,6 +171,9 @@ class SimulatedNode:
     def _tick(self) -> None:
         self.controller.tick(self.world.timeline.now_ms)
         self.later(TICK_MS, self._tick)
+
+    def _minority_begins(self) -> None:
+        self.controller.partition_started()
 
     # -- links ----------------------------------------------------------------------------------
 
