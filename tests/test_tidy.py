@@ -33,7 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "exchanges": {"wire"},
     "queues": {"wire", "ranges", "sequences"},
     "replication": {"wire", "queues", "metadata", "ranges", "sequences"},
-    "remote": {"wire", "queues", "ranges", "sequences"},
+    "remote": {"wire", "peers", "queues", "ranges", "sequences"},
     "consensus": set(),
     "peers": set(),
     "cluster": {"bridges", "consensus", "metadata", "queues", "replication", "storage", "wire"},

@@ -86,10 +86,10 @@ class AppliesTwice(Consensus):
 
 
 class Gullible(Elections):
-    def asked_early(self, sender: str, question: PreVote) -> None:
+    def asked_early(self, sender: str, request: PreVote) -> None:
         state = self._state
-        granted = question.term > state.term and not self._content(sender)
-        term = question.term if granted else state.term
+        granted = request.term > state.term and not self._content(sender)
+        term = request.term if granted else state.term
         state.send(sender, VoteReply(term, granted, True, state.log.history()))
 
     def _may_vote(self, sender: str, request: Vote, verdict: LogRelation) -> bool:

@@ -244,9 +244,9 @@ class Channel:
     ) -> None:
         """Start an asynchronous request for a method; the channel handles no frames until the reply
         arrives. An error reply has the effect of an error that the method raises at once."""
-        question = PendingRequest(self, method_id)
-        put(question.answer(then), question.refused)
-        question.wait()
+        request = PendingRequest(self, method_id)
+        put(request.answer(then), request.refused)
+        request.wait()
 
     def write(self, method_id: int, command: Command, then: Callable[[], object]) -> None:
         """Write a metadata command, and call `then` when all nodes have applied it."""

@@ -84,7 +84,7 @@ class Publishing:
         exchange, routing_key = method.exchange, method.routing_key
         # RabbitMQ's order decides which of several mistakes is reported: immediate, permission, unknown
         # exchange, internal exchange, topic permission.
-        asks_broker = _is_question(exchange, routing_key)
+        asks_broker = _is_range_request(exchange, routing_key)
         if not asks_broker:
             channel.check_permission("exchange", exchange, "write")
         record = vhost.exchange_record(exchange)
@@ -293,7 +293,7 @@ class Publishing:
             passed.published_out += count * len(queues)
 
     def _lead_nowhere(self, envelope: Envelope, contents: list[bytes]) -> None:
-        if _is_question(envelope.exchange, envelope.routing_key):
+        if _is_range_request(envelope.exchange, envelope.routing_key):
             self.channel.broker.range_requests.asked(self.channel, contents)
             return
         if not envelope.exchange:
@@ -406,7 +406,7 @@ def _closer_look(route: Route, content: bytes) -> Envelope | None:
     return envelope
 
 
-def _is_question(exchange: str, routing_key: str) -> bool:
+def _is_range_request(exchange: str, routing_key: str) -> bool:
     """Return whether a publish is a range request to the broker. Its permissions are checked when it is
     decoded."""
     return not exchange and routing_key == range_protocol.ROUTING_KEY

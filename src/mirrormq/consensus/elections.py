@@ -98,9 +98,9 @@ class Elections:
             return self.rest()
         state.role, state.leader = RaftRole.PRECANDIDATE, None
         self._begin({state.name})
-        question = PreVote(state.term + 1, state.log.history())
+        request = PreVote(state.term + 1, state.log.history())
         for voter in sorted(state.voters - {state.name}):
-            state.send(voter, question)
+            state.send(voter, request)
         return self._tally()
 
     def campaign(self, transfer: bool = False) -> None:
@@ -154,12 +154,12 @@ class Elections:
         state.proposals.lead()
         self.silence = 0
 
-    def asked_early(self, sender: str, question: PreVote) -> None:
+    def asked_early(self, sender: str, request: PreVote) -> None:
         state = self._state
-        willing = state.forks.judge(sender, question.history).verdict is LogRelation.FOLLOW
-        granted = willing and question.term > state.term and not self._content(sender)
+        willing = state.forks.judge(sender, request.history).verdict is LogRelation.FOLLOW
+        granted = willing and request.term > state.term and not self._content(sender)
         granted = granted and self._both_count(sender)
-        term = question.term if granted else state.term
+        term = request.term if granted else state.term
         state.send(sender, VoteReply(term, granted, True, state.log.history()))
 
     def asked(self, sender: str, request: Vote) -> None:

@@ -227,5 +227,5 @@ class NodeShell(ControlledNode, Protocol):
     async def settled(self) -> None:
         """Return when the metadata written so far is committed."""
 
-    async def manage(self, kind: str, question: dict[str, Any]) -> str:
+    async def manage(self, kind: str, options: dict[str, Any]) -> str:
         """Return the reply to another node's HTTP API, as JSON."""

@@ -22,7 +22,7 @@ VERB = "management"
 DEADLINE_S = 2.0
 """Deadline of one request: a turn of a busy node takes milliseconds, and a user still waits for the page."""
 
-ROWS_PER_QUESTION = 500
+ROWS_PER_REQUEST = 500
 """Rows per reply: about a megabyte of JSON, built in ten chunks and decoded in some milliseconds."""
 
 ROWS_MAX = 50_000
@@ -40,46 +40,46 @@ class PeerClient:
     def peers(self) -> list[str]:
         return [name for name in self._cluster.running if name != self._me]
 
-    async def ask(self, peer: str, kind: str, **question: Any) -> Any:
+    async def ask(self, peer: str, kind: str, **options: Any) -> Any:
         """Return the reply of one node; None if it does not arrive in time."""
         try:
-            request = Request(VERB, [kind], question)
+            request = Request(VERB, [kind], options)
             async with asyncio.timeout(DEADLINE_S):
                 return msgspec.json.decode(await self._cluster.ask(peer, request))
         except (ControlError, TimeoutError, msgspec.DecodeError):
             return None
 
-    async def ask_all(self, kind: str, **question: Any) -> dict[str, Any]:
+    async def ask_all(self, kind: str, **options: Any) -> dict[str, Any]:
         """Return the replies of all nodes that reply, by node."""
         peers = self.peers
-        answers = await asyncio.gather(*(self.ask(peer, kind, **question) for peer in peers))
+        answers = await asyncio.gather(*(self.ask(peer, kind, **options) for peer in peers))
         return {peer: found for peer, found in zip(peers, answers, strict=True) if found is not None}
 
-    async def rows(self, kind: str, **question: Any) -> list[dict[str, Any]]:
+    async def rows(self, kind: str, **options: Any) -> list[dict[str, Any]]:
         """Return all rows of a kind from the other nodes."""
-        found = await asyncio.gather(*(self._rows_of(peer, kind, question) for peer in self.peers))
+        found = await asyncio.gather(*(self._rows_of(peer, kind, options) for peer in self.peers))
         return [row for rows in found for row in rows]
 
-    async def _rows_of(self, peer: str, kind: str, question: dict[str, Any]) -> list[dict[str, Any]]:
+    async def _rows_of(self, peer: str, kind: str, options: dict[str, Any]) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
         while len(rows) < ROWS_MAX:
-            part = await self.ask(peer, kind, first=len(rows), **question)
+            part = await self.ask(peer, kind, first=len(rows), **options)
             rows += part or []
             # A short part is the last one.
-            if not part or len(part) < ROWS_PER_QUESTION:
+            if not part or len(part) < ROWS_PER_REQUEST:
                 break
         return rows
 
-    async def by_owner(self, kind: str, wanted: dict[str, list[Any]], **question: Any) -> list[Any]:
+    async def by_owner(self, kind: str, wanted: dict[str, list[Any]], **options: Any) -> list[Any]:
         """Return the rows of certain objects, each from the node that owns the object."""
         peers = set(self.peers)
-        questions = [
-            self.ask(peer, kind, items=items[start : start + ROWS_PER_QUESTION], **question)
+        requests = [
+            self.ask(peer, kind, items=items[start : start + ROWS_PER_REQUEST], **options)
             for peer, items in wanted.items()
             if peer in peers
-            for start in range(0, len(items), ROWS_PER_QUESTION)
+            for start in range(0, len(items), ROWS_PER_REQUEST)
         ]
-        return [row for rows in await asyncio.gather(*questions) for row in rows or ()]
+        return [row for rows in await asyncio.gather(*requests) for row in rows or ()]
 
 
 def merged(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:

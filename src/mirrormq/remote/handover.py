@@ -20,7 +20,7 @@ from mirrormq.queues.queue import Queue
 from mirrormq.queues.queue_interface import QueueInterface, Subscriber
 from mirrormq.remote.pending_publishes import PendingBatch
 
-Question = Callable[[QueueInterface], None]
+RepeatableRequest = Callable[[QueueInterface], None]
 """Request that is repeated to the queue object that it is called with."""
 
 
@@ -32,7 +32,7 @@ class Handover:
     """Producer that numbered the publishes."""
     consumers: list[Subscriber] = field(default_factory=list)
     publishes: list[PendingBatch] = field(default_factory=list)
-    questions: list[Question] = field(default_factory=list)
+    requests: list[RepeatableRequest] = field(default_factory=list)
     delivered_up_to: int = 0
     """Highest sequence that consumers of this node were sent."""
     claim: Claim | None = None
@@ -66,7 +66,7 @@ def hand_over(
             successor.published_before(batch.messages)
     for consumer in handover.consumers:
         move(consumer, successor, failover=failover)
-    for ask in handover.questions:
+    for ask in handover.requests:
         ask(successor)
     handover.over()
 

@@ -137,10 +137,10 @@ class PeerSession:
         consumer = RemoteConsumer(self, item)
 
         def answered() -> None:
-            self._consumers[item.question] = consumer
-            self.stream.put_late(Subscribed(self.queue_id, self.epoch, item.question))
+            self._consumers[item.request_id] = consumer
+            self.stream.put_late(Subscribed(self.queue_id, self.epoch, item.request_id))
 
-        self.queue.subscribe(consumer, answered, lambda error: self._refuse(item.question, error))
+        self.queue.subscribe(consumer, answered, lambda error: self._refuse(item.request_id, error))
 
     def _unsubscribe(self, item: Unsubscribe) -> None:
         consumer = self._consumers.pop(item.consumer, None)
@@ -216,13 +216,13 @@ class PeerSession:
 
     def _ask(self, item: QueueRequest) -> None:
         def answered(*numbers: int) -> None:
-            self.stream.put_late(QueueReply(self.queue_id, self.epoch, item.question, list(numbers)))
+            self.stream.put_late(QueueReply(self.queue_id, self.epoch, item.request_id, list(numbers)))
 
         def refused(error: AmqpError) -> None:
-            self._refuse(item.question, error)
+            self._refuse(item.request_id, error)
 
         if item.kind == "get":
-            self._gets.append(item.question)
+            self._gets.append(item.request_id)
             self._serve_gets()
         elif item.kind == "count":
             self.queue.count(answered, refused)
@@ -234,11 +234,11 @@ class PeerSession:
     def _serve_gets(self) -> None:
         """Fetch messages while the link can carry them."""
         while self._gets and self.stream.writable:
-            question = self._gets.popleft()
+            request_id = self._gets.popleft()
             self.queue.get(
                 False,
-                partial(self._give, question),
-                partial(self._refuse, question),
+                partial(self._give, request_id),
+                partial(self._refuse, request_id),
                 self.holder,
             )
         if self._gets:
@@ -254,16 +254,16 @@ class PeerSession:
     def _handle_range_request(self, item: RangeQuery) -> None:
         def answered(reply: RangeReply) -> None:
             range_replied = RangeQueryReply(
-                self.queue_id, self.epoch, item.question, reply.headers, reply.body
+                self.queue_id, self.epoch, item.request_id, reply.headers, reply.body
             )
             self.stream.put_late(range_replied, len(reply.headers) + len(reply.body))
 
         range_request = RangeRequest(item.headers, item.body, item.user)
         self.queue.handle_range_request(
-            range_request, answered, lambda error: self._refuse(item.question, error), self
+            range_request, answered, lambda error: self._refuse(item.request_id, error), self
         )
 
-    def _give(self, question: int, message: Message | None, left: int) -> bool:
+    def _give(self, request_id: int, message: Message | None, left: int) -> bool:
         run, size_bytes = None, 0
         if self._ended:  # the session ended while the get waited for the ring
             return False
@@ -271,12 +271,12 @@ class PeerSession:
             (run,) = pack_deliveries([message])
             self.hold([message])
             size_bytes = len(message.frames)
-        self.stream.put_late(Got(self.queue_id, self.epoch, question, run, left), size_bytes)
+        self.stream.put_late(Got(self.queue_id, self.epoch, request_id, run, left), size_bytes)
         return True
 
-    def _refuse(self, question: int, error: AmqpError) -> None:
+    def _refuse(self, request_id: int, error: AmqpError) -> None:
         refusal = RemoteRefusal(
-            self.queue_id, self.epoch, question, error.code, error.explanation, error.reason
+            self.queue_id, self.epoch, request_id, error.code, error.explanation, error.reason
         )
         self.stream.put_late(refusal)
 

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from mirrormq.errors import NotFound
+from mirrormq.peers.requests import PendingRequests
 from mirrormq.queues.queue_interface import Refused
 from mirrormq.ranges.error_reasons import NO_QUEUE
 from mirrormq.ranges.range_request import RangeReply
-from mirrormq.remote.handover import Question
+from mirrormq.remote.handover import RepeatableRequest
 from mirrormq.remote.queue_ref import QueueRef
 from mirrormq.remote.remote_errors import error_of
 from mirrormq.remote.remote_messages import (
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 class PendingQueueRequest(NamedTuple):
     """Request without a reply yet."""
 
-    again: Question
+    again: RepeatableRequest
     """Repeats the request on another queue object."""
     answered: Callable[..., object]
     refused: Refused
@@ -48,12 +49,12 @@ class QueueRequests:
 
     def __init__(self, place: QueueRef) -> None:
         self._place = place
-        self._pending: dict[int, PendingQueueRequest] = {}
+        self._pending = PendingRequests[PendingQueueRequest]()
         self._unsent: list[QueueRequest | RangeQuery | Subscribe] = []
 
     def add(self, item: QueueRequest | RangeQuery | Subscribe, pending: PendingQueueRequest) -> None:
         """Queue a request for sending."""
-        self._pending[item.question] = pending
+        self._pending.put(item.request_id, pending)
         self._unsent.append(item)
 
     def send(self, stream: Stream) -> None:
@@ -63,24 +64,28 @@ class QueueRequests:
                 stream.put(item)
             self._unsent = []
 
-    def take(self, question: int) -> PendingQueueRequest | None:
+    def take(self, request_id: int) -> PendingQueueRequest | None:
         """Remove and return the request that a reply belongs to; None if it is unknown."""
-        return self._pending.pop(question, None)
+        return self._pending.take(request_id)
 
     def leave(self, consumer: QueueConsumer) -> None:
         """Mark a consumer as gone that leaves before the master has replied."""
-        for pending in self._pending.values():
+        for pending in self._pending:
             if pending.subscription is not None and pending.subscription.consumer is consumer:
                 pending.subscription.gone = True
 
     def take_all(self) -> list[PendingQueueRequest]:
         """Remove and return all requests at the end of the epoch, except for consumers that have left."""
-        requests, self._pending, self._unsent = list(self._pending.values()), {}, []
-        return [each for each in requests if each.subscription is None or not each.subscription.gone]
+        self._unsent = []
+        return [
+            each
+            for each in self._pending.take_all()
+            if each.subscription is None or not each.subscription.gone
+        ]
 
     def answer(self, item: QueueReply | RangeQueryReply | RemoteRefusal) -> None:
         """Complete a request with the master's reply or error."""
-        pending = self.take(item.question)
+        pending = self.take(item.request_id)
         if pending is None:
             return
         if isinstance(item, RemoteRefusal):

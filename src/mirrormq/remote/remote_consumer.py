@@ -21,7 +21,7 @@ class RemoteConsumer:
     """Always False: the client's node acknowledges on behalf of `no-ack` consumers (`remote.deliveries`)."""
 
     def __init__(self, client: PeerSession, subscribe: Subscribe) -> None:
-        self.key = subscribe.question
+        self.key = subscribe.request_id
         self.holder = client.holder
         """Node of the client, with its incarnation."""
         self.priority = subscribe.priority

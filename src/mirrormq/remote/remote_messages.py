@@ -77,7 +77,7 @@ class Subscribe(msgspec.Struct, frozen=True, array_like=True, tag="c"):
 
     queue_id: int
     epoch: int
-    question: int
+    request_id: int
     """Request key, which also identifies the consumer between the two nodes."""
     exclusive: bool
     priority: int
@@ -136,7 +136,7 @@ class QueueRequest(msgspec.Struct, frozen=True, array_like=True, tag="q"):
 
     queue_id: int
     epoch: int
-    question: int
+    request_id: int
     kind: str
     if_unused: bool = False
     if_empty: bool = False
@@ -147,7 +147,7 @@ class RangeQuery(msgspec.Struct, frozen=True, array_like=True, tag="w"):
 
     queue_id: int
     epoch: int
-    question: int
+    request_id: int
     headers: bytes
     body: bytes
     user: str
@@ -173,7 +173,7 @@ class Subscribed(msgspec.Struct, frozen=True, array_like=True, tag="o"):
 
     queue_id: int
     epoch: int
-    question: int
+    request_id: int
 
 
 class Activated(msgspec.Struct, frozen=True, array_like=True, tag="v"):
@@ -199,7 +199,7 @@ class QueueReply(msgspec.Struct, frozen=True, array_like=True, tag="a"):
 
     queue_id: int
     epoch: int
-    question: int
+    request_id: int
     numbers: list[int]
 
 
@@ -208,7 +208,7 @@ class Got(msgspec.Struct, frozen=True, array_like=True, tag="g"):
 
     queue_id: int
     epoch: int
-    question: int
+    request_id: int
     run: DeliveredRun | None
     left: int
 
@@ -218,7 +218,7 @@ class RangeQueryReply(msgspec.Struct, frozen=True, array_like=True, tag="z"):
 
     queue_id: int
     epoch: int
-    question: int
+    request_id: int
     headers: bytes
     body: bytes
 
@@ -228,7 +228,7 @@ class RemoteRefusal(msgspec.Struct, frozen=True, array_like=True, tag="n"):
 
     queue_id: int
     epoch: int
-    question: int
+    request_id: int
     code: int
     explanation: str
     reason: str = ""
@@ -245,14 +245,14 @@ class DirectReply(msgspec.Struct, frozen=True, array_like=True, tag="y"):
 class DirectReplyQuery(msgspec.Struct, frozen=True, array_like=True, tag="h"):
     """Request whether a channel of the other node waits for direct replies under this name."""
 
-    question: int
+    request_id: int
     name: str
 
 
 class DirectReplyKnown(msgspec.Struct, frozen=True, array_like=True, tag="i"):
     """Reply to DirectReplyQuery."""
 
-    question: int
+    request_id: int
     known: bool
 
 

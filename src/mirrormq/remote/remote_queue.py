@@ -57,8 +57,8 @@ class RemoteQueue:
         "_deliveries",
         "_handed_over",
         "_publishes",
-        "_questions",
         "_remote",
+        "_requests",
         "_successor",
         "_touched",
         "awake",
@@ -92,7 +92,7 @@ class RemoteQueue:
         self._deliveries = Deliveries(place, retaining=settings.redeliver_lost)
         self._handed_over: set[int] | None = None
         """Sequences that clients of this node hold and that were claimed from the next master."""
-        self._questions = QueueRequests(place)
+        self._requests = QueueRequests(place)
 
     # -- publishing -----------------------------------------------------------------------------
 
@@ -167,7 +167,7 @@ class RemoteQueue:
         """Remove a consumer."""
         if not self.detached:
             self._deliveries.leave(consumer, self.stream)
-            self._questions.leave(consumer)
+            self._requests.leave(consumer)
             self._wake()
 
     def ready_again(self, consumer: QueueConsumer) -> None:
@@ -215,25 +215,25 @@ class RemoteQueue:
     def get(self, no_ack: bool, answered: Callable[[Message | None, int], bool], refused: Refused) -> None:
         """Request one message for basic.get."""
         again = lambda queue: queue.get(no_ack, answered, refused)  # noqa: E731
-        self._ask(self._question("get"), PendingQueueRequest(again, answered, refused, no_ack))
+        self._ask(self._request("get"), PendingQueueRequest(again, answered, refused, no_ack))
 
     def count(self, answered: Callable[[int, int], object], refused: Refused) -> None:
         """Request the numbers of ready messages and of consumers."""
         again = lambda queue: queue.count(answered, refused)  # noqa: E731
-        self._ask(self._question("count"), PendingQueueRequest(again, answered, refused))
+        self._ask(self._request("count"), PendingQueueRequest(again, answered, refused))
 
     def purge(self, answered: Callable[[int], object], refused: Refused) -> None:
         """Request to drop all ready messages."""
         again = lambda queue: queue.purge(answered, refused)  # noqa: E731
-        self._ask(self._question("purge"), PendingQueueRequest(again, answered, refused))
+        self._ask(self._request("purge"), PendingQueueRequest(again, answered, refused))
 
     def check_deletion(
         self, if_unused: bool, if_empty: bool, answered: Callable[[int], object], refused: Refused
     ) -> None:
         """Request a check of the conditions of queue.delete."""
         again = lambda queue: queue.check_deletion(if_unused, if_empty, answered, refused)  # noqa: E731
-        question = self._question("delete", if_unused, if_empty)
-        self._ask(question, PendingQueueRequest(again, answered, refused, deleting=True))
+        request = self._request("delete", if_unused, if_empty)
+        self._ask(request, PendingQueueRequest(again, answered, refused, deleting=True))
 
     def handle_range_request(
         self, range_request: RangeRequest, answered: Answered, refused: Refused, reader: object
@@ -254,7 +254,7 @@ class RemoteQueue:
         self._touched = True
         self._wake()
 
-    def _question(self, kind: str, if_unused: bool = False, if_empty: bool = False) -> QueueRequest:
+    def _request(self, kind: str, if_unused: bool = False, if_empty: bool = False) -> QueueRequest:
         key = self._remote.next_key()
         return QueueRequest(self.place.queue_id, self.place.epoch, key, kind, if_unused, if_empty)
 
@@ -262,9 +262,9 @@ class RemoteQueue:
         if self._successor is not None:
             asked.again(self._successor)
         elif self.detached:
-            self._questions.not_found(asked)
+            self._requests.not_found(asked)
         else:
-            self._questions.add(item, asked)
+            self._requests.add(item, asked)
             self._wake()
 
     # -- items from the master ------------------------------------------------------------------
@@ -285,10 +285,10 @@ class RemoteQueue:
         elif isinstance(item, Subscribed):
             self._joined(item)
         else:
-            self._questions.answer(item)
+            self._requests.answer(item)
 
     def _joined(self, item: Subscribed) -> None:
-        asked = self._questions.take(item.question)
+        asked = self._requests.take(item.request_id)
         if asked is not None and asked.subscription is not None:
             self._deliveries.join(asked.subscription)
             asked.answered()
@@ -297,7 +297,7 @@ class RemoteQueue:
             self._wake()
 
     def _got(self, item: Got) -> None:
-        asked = self._questions.take(item.question)
+        asked = self._requests.take(item.request_id)
         if item.run is None:
             if asked is not None:
                 asked.answered(None, item.left)
@@ -331,7 +331,7 @@ class RemoteQueue:
                 self._touched = False
                 stream.put(Touch(self.place.queue_id, self.place.epoch))
             if not self._publishes.unsent:
-                self._questions.send(stream)
+                self._requests.send(stream)
                 return False
         stream.when_writable(self._wake)
         return False
@@ -366,7 +366,7 @@ class RemoteQueue:
         for consumer in consumers:
             notify(consumer)
         for one in asked:
-            self._questions.not_found(one)
+            self._requests.not_found(one)
         self._remote.resume_publishers()
 
     def _end(self) -> tuple[list[Subscriber], list[PendingBatch], list[PendingQueueRequest]]:
@@ -375,4 +375,4 @@ class RemoteQueue:
         consumers = self._deliveries.consumers
         self._deliveries = Deliveries(self.place)
         self._remote.forget(self)
-        return consumers, self._publishes.take_all(), self._questions.take_all()
+        return consumers, self._publishes.take_all(), self._requests.take_all()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from mirrormq.peers.requests import PendingRequests
 from mirrormq.queues.message import Envelope
 from mirrormq.remote.publish_codec import Envelopes
 from mirrormq.remote.remote_messages import (
@@ -39,8 +40,7 @@ class Replies:
         self._streams = streams
         self._channels = channels
         self._envelopes = Envelopes()
-        self._request = 0
-        self._pending: dict[int, tuple[Stream, Callable[[bool], object]]] = {}
+        self._pending = PendingRequests[tuple[Stream, Callable[[bool], object]]]()
 
     def send(self, node: str, name: str, envelope: Envelope, contents: list[bytes]) -> None:
         """Send replies to a channel of another node."""
@@ -55,9 +55,7 @@ class Replies:
         if stream is None:
             answered(False)
             return
-        self._request += 1
-        self._pending[self._request] = stream, answered
-        stream.put(DirectReplyQuery(self._request, name))
+        stream.put(DirectReplyQuery(self._pending.add((stream, answered)), name))
 
     def receive(self, stream: Stream, item: AboutReplies) -> None:
         """Process a reply, a query, or the result of a query."""
@@ -65,13 +63,11 @@ class Replies:
             envelope = self._envelopes.get(item.run.publish, item.run.properties or b"")
             self._channels.deliver_reply(item.name, envelope, item.run.contents)
         elif isinstance(item, DirectReplyQuery):
-            stream.put(DirectReplyKnown(item.question, self._channels.awaits_reply(item.name)))
-        elif item.question in self._pending:
-            self._pending.pop(item.question)[1](item.known)
+            stream.put(DirectReplyKnown(item.request_id, self._channels.awaits_reply(item.name)))
+        elif (pending := self._pending.take(item.request_id)) is not None:
+            pending[1](item.known)
 
     def lost(self, stream: Stream) -> None:
         """Fail the queries to a node whose incarnation has ended."""
-        for request, (target, answered) in list(self._pending.items()):
-            if target is stream:
-                del self._pending[request]
-                answered(False)
+        for _, answered in self._pending.take_if(lambda pending: pending[0] is stream):
+            answered(False)

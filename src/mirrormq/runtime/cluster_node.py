@@ -112,7 +112,7 @@ class ClusterNode:
         self.refused = ""
         """Reason why a cluster rejects this node, or empty."""
         self.peer_links: PeerLinks | None = None
-        self.questions = PeerRpc(self.send, node.respond)
+        self.rpc = PeerRpc(self.send, node.respond)
         self._followers: list[LinkFollower] = []
         self._seeds: dict[str, str] = {}
         self._dialled: dict[str, str] = {}
@@ -300,7 +300,7 @@ class ClusterNode:
         warned = False
         while peer in self._blank_members:
             with contextlib.suppress(ControlError):
-                membership = await self.questions.ask(peer, Request("membership", [self.settings.name]))
+                membership = await self.rpc.ask(peer, Request("membership", [self.settings.name]))
                 if membership["joined"] and membership["cluster"] == self.member.cluster_id:
                     self._renew_link(peer)
                 elif not warned:
@@ -317,7 +317,7 @@ class ClusterNode:
             self.peer_links.renew(peer)
 
     def on_down(self, peer: str, loss: LinkLoss) -> None:
-        self.questions.down(peer)
+        self.rpc.down(peer)
         if peer in self._blank_members:
             self._blank_members.discard(peer)
             self._examining.pop(peer).cancel()
@@ -334,7 +334,7 @@ class ClusterNode:
             for follower in list(self._followers):
                 follower.link_message(peer, payload)
         elif isinstance(payload, CommandRequest | CommandReply):
-            self.questions.receive(peer, payload)
+            self.rpc.receive(peer, payload)
         else:
             self.controller.receive(peer, payload)
 

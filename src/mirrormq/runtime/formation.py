@@ -144,7 +144,7 @@ async def _cluster_exists(cluster: ClusterNode, others: dict[str, str]) -> bool:
     while time.monotonic() < deadline and without_cluster != others.keys():
         for name in sorted(others.keys() & cluster.member.linked - without_cluster):
             try:
-                membership = await cluster.questions.ask(name, Request("membership", [settings.name]))
+                membership = await cluster.rpc.ask(name, Request("membership", [settings.name]))
             except ControlError:
                 continue
             if membership["joined"]:

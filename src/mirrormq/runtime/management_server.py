@@ -142,10 +142,10 @@ class ManagementServer:
         self._http = HttpServer(self._serve, node.warn)
         self._sampling: asyncio.Task[None] | None = None
 
-    async def answer(self, kind: str, question: dict[str, Any]) -> str:
+    async def answer(self, kind: str, options: dict[str, Any]) -> str:
         """Reply to a request from another node's API."""
         application = await self._loaded()
-        return await application.answering.answer(kind, question)
+        return await application.answering.answer(kind, options)
 
     async def _serve(self, *request: Any) -> None:
         """Pass an ASGI request to the application."""

@@ -83,7 +83,7 @@ class MembershipCommands:
         return self._cluster_node.address
 
     async def ask(self, peer: str, request: Request, timeout_s: float | None = None) -> Any:
-        return await self._cluster_node.questions.ask(peer, request, timeout_s or ANSWER_TIMEOUT_S)
+        return await self._cluster_node.rpc.ask(peer, request, timeout_s or ANSWER_TIMEOUT_S)
 
     async def ask_others(self, request: Request) -> list[Any]:
         peers = [name for name in self.running if name != self._settings.name]

@@ -199,9 +199,9 @@ class Node:
     def live(self) -> LiveObjects:
         return self.running.live
 
-    async def manage(self, kind: str, question: dict[str, Any]) -> str:
+    async def manage(self, kind: str, options: dict[str, Any]) -> str:
         """Reply to another node's HTTP API with JSON."""
-        return await self.running.management.answer(kind, question)
+        return await self.running.management.answer(kind, options)
 
     def status(self) -> dict[str, Any]:
         """Return the values of `mirrormqctl status`."""

@@ -21,6 +21,7 @@ from mirrormq.control.control_protocol import (
     encode_document,
     read_request,
 )
+from mirrormq.peers.requests import PendingRequests
 
 ANSWER_TIMEOUT_S = 30.0
 """Default reply timeout: half of the time that an operator's tool waits, so that the tool learns which
@@ -41,17 +42,15 @@ class PeerRpc:
     def __init__(self, send: Callable[[str, CommandRequest | CommandReply], None], respond: Respond) -> None:
         self._send = send
         self._respond = respond
-        self._number = 0
-        self._open: dict[int, tuple[str, asyncio.Future[bytes]]] = {}
+        self._open = PendingRequests[tuple[str, asyncio.Future[bytes]]]()
         self._executing: set[asyncio.Task[None]] = set()
 
     async def ask(self, peer: str, request: Request, timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
         """Execute a command on another node and return its result."""
         if len(self._open) >= OPEN_MAX:
             raise ControlError("too many requests to other nodes wait for a reply: try again later")
-        self._number += 1
-        number, future = self._number, asyncio.get_running_loop().create_future()
-        self._open[number] = (peer, future)
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        number = self._open.add((peer, future))
         try:
             self._send(peer, CommandRequest(number, encode_document(msgspec.to_builtins(request))))
             async with asyncio.timeout(timeout_s):
@@ -61,7 +60,7 @@ class PeerRpc:
                 f"node {peer} did not answer within {timeout_s:g} seconds", EXIT_TIMEOUT
             ) from None
         finally:
-            del self._open[number]
+            self._open.take(number)
             if future.done() and not future.cancelled():
                 future.exception()  # mark as retrieved, also if the caller was cancelled at the same moment
         if not reply["ok"]:
@@ -71,9 +70,9 @@ class PeerRpc:
     def receive(self, peer: str, message: CommandRequest | CommandReply) -> None:
         """Process a request or a reply from a peer."""
         if isinstance(message, CommandReply):
-            requested_peer, future = self._open.get(message.number, ("", None))
-            if future is not None and requested_peer == peer and not future.done():
-                future.set_result(message.reply)
+            pending = self._open.get(message.number)
+            if pending is not None and pending[0] == peer and not pending[1].done():
+                pending[1].set_result(message.reply)
         elif len(self._executing) >= ANSWERING_MAX:
             self._reply(
                 peer, message.number, _failure("this node executes too many requests: try again later")
@@ -85,8 +84,8 @@ class PeerRpc:
 
     def down(self, peer: str) -> None:
         """Fail the open requests to a peer whose link went down."""
-        for requested_peer, future in list(self._open.values()):
-            if requested_peer == peer and not future.done():
+        for _, future in self._open.take_if(lambda pending: pending[0] == peer):
+            if not future.done():
                 future.set_exception(ControlError(f"the link with node {peer} went down"))
 
     async def _execute(self, peer: str, message: CommandRequest) -> None:

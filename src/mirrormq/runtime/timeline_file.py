@@ -15,7 +15,7 @@ import msgspec
 
 from mirrormq.broker.ring_status import delivered_before
 from mirrormq.management.failover_timeline import FRESH_MAX, Event, FailoverTimeline
-from mirrormq.management.peer_client import ROWS_PER_QUESTION, PeerClient
+from mirrormq.management.peer_client import ROWS_PER_REQUEST, PeerClient
 
 if TYPE_CHECKING:
     from mirrormq.config.settings import Settings
@@ -100,8 +100,8 @@ class TimelineKeeper:
             await asyncio.sleep(INTERVAL_S)
             self._timeline.partitions(self._application.node.cluster.partitions.get(self._me, []))
             own = [event for event in self._write() if event.get("redelivered") is not None]
-            for start in range(0, len(own), ROWS_PER_QUESTION):
-                await self._peers.ask_all("heard", events=own[start : start + ROWS_PER_QUESTION])
+            for start in range(0, len(own), ROWS_PER_REQUEST):
+                await self._peers.ask_all("heard", events=own[start : start + ROWS_PER_REQUEST])
 
     def close(self) -> None:
         """Stop recording, and write the last events."""

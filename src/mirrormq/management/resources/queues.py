@@ -157,14 +157,14 @@ def list_queues(call: ApiRequest) -> ListReply:
 
 
 async def _ask_masters(
-    call: ApiRequest, some: Sequence[records.Queue], **question: Any
+    call: ApiRequest, some: Sequence[records.Queue], **options: Any
 ) -> list[dict[str, Any]]:
     """Return the rows of those queues whose master is another node."""
     wanted: dict[str, list[Any]] = {}
     for record in some:
         if record.ring.master != call.me and not record.waits_for:
             wanted.setdefault(record.ring.master, []).append(record.key)
-    return await call.peer_client.by_owner("queues", wanted, query=call.asked, **question) if wanted else []
+    return await call.peer_client.by_owner("queues", wanted, query=call.asked, **options) if wanted else []
 
 
 async def show(call: ApiRequest) -> dict[str, Any]:
