@@ -122,10 +122,12 @@ demo: $(STAMP) ## load a cluster, kill masters under it, let it heal, and have S
 	@echo "a killed node itself is silent as long as it is dead, and until publishers come back to it."
 
 bench: $(STAMP) ## measure beside RabbitMQ, write benchmarks/RESULTS.md, CLUSTER.md, SPARK.md and BRIDGES.md (ARGS="--only publish": one node's)
+	@$(COMPILE)
 	cd $(ROOT) && $(RUN) -m benchmarks.run $(ARGS)
 	@if [ -z "$(ARGS)" ]; then cd $(ROOT) && $(RUN) -m benchmarks.cluster_run && $(RUN) -m benchmarks.spark_run && $(RUN) -m benchmarks.shovels; fi
 
 bench-core: $(STAMP) ## CPU per message in process, without sockets (ARGS="--base ../old": against that checkout; ARGS=--instructions)
+	@$(COMPILE)
 	cd $(ROOT) && $(RUN) -m benchmarks.core_path $(ARGS)
 
 clean: ## remove .venv and what tests and builds left behind (never var/)

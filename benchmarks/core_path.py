@@ -20,7 +20,8 @@ turn; fdatasync does nothing, because its time is the disk's and not the broker'
 
 `--base` compares two revisions: nine rounds in which both checkouts take turns. A change is a regression only
 if the ranges do not overlap (`benchmarks/core_rounds.py`). A checkout runs its own copy of this file if it
-has one. Instruction counts come from callgrind; compare them with each other only.
+has one, and its own build: the first lines name the build of each. Instruction counts come from callgrind;
+compare them with each other only.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ import time
 from collections.abc import Iterator
 
 from benchmarks.core_micro import connect, make_broker
-from mirrormq import limits
+from mirrormq import builds, limits
 from mirrormq.broker.broker import Broker
 from mirrormq.connections.connection import Connection
 from mirrormq.wire import methods
@@ -299,6 +300,8 @@ def main() -> None:
 
         core_rounds.run(counts, options.base, options.rounds, instructions=options.instructions)
         return
+    if not options.serve:
+        print(f"message core: {builds.choice.description}")
     paths = Paths()
     try:
         if options.serve:

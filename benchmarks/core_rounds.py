@@ -24,6 +24,22 @@ WARM_UP_SHARE = 10
 INSTRUCTIONS_SHARE = 20
 """Callgrind is some fifty times slower: a twentieth of the messages."""
 
+ASK_BUILD = "from mirrormq.builds import choice; print(choice.description)"
+
+
+def environment_of(directory: Path) -> dict[str, str]:
+    """Return the environment of a process that imports a checkout."""
+    search = os.pathsep.join((str(directory / "src"), str(directory)))
+    return {**os.environ, "PYTHONPATH": search, "PYTHONHASHSEED": "0"}
+
+
+def build_of(directory: Path) -> str:
+    """Return the build of the message core that a checkout runs."""
+    command = [sys.executable, "-c", ASK_BUILD]
+    environment = environment_of(directory)
+    done = subprocess.run(command, cwd=directory, env=environment, text=True, capture_output=True, check=True)
+    return done.stdout.strip()
+
 
 class Checkout:
     """A process that measures one checkout."""
@@ -31,11 +47,9 @@ class Checkout:
     def __init__(self, directory: Path, wrapper: tuple[str, ...] = ()) -> None:
         own = directory / "benchmarks" / "core_path.py"
         script = own if own.exists() else HERE / "benchmarks" / "core_path.py"
-        search = os.pathsep.join((str(directory / "src"), str(directory)))
         self.process = subprocess.Popen(
             [*wrapper, sys.executable, str(script), "--serve"], cwd=directory, text=True,
-            env={**os.environ, "PYTHONPATH": search, "PYTHONHASHSEED": "0"},
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            env=environment_of(directory), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
 
     def prepare(self, workload: str, count: int) -> None:
@@ -70,6 +84,8 @@ class Checkout:
 def run(counts: dict[str, int], base: str | None, rounds: int, *, instructions: bool) -> None:
     """Measure this checkout, and the one in `base` beside it."""
     directories = [HERE] if base is None else [Path(base).resolve(), HERE]
+    for directory in directories:
+        print(f"message core of {directory}: {build_of(directory)}", flush=True)
     if instructions:
         show_instructions(counts, directories)
     else:

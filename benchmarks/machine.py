@@ -9,6 +9,8 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from mirrormq import builds
+
 
 def describe(rabbitmq_version: str | None) -> list[str]:
     """Return machine and program versions, one fact per line."""
@@ -17,7 +19,7 @@ def describe(rabbitmq_version: str | None) -> list[str]:
         f"memory: {_memory_gib():.0f} GiB",
         f"system: {platform.system()} {platform.release()}",
         f"Python: {platform.python_version()} ({platform.python_compiler()})",
-        f"MirrorMQ: revision {revision()}",
+        f"MirrorMQ: revision {revision()}, message core {builds.choice.description}",
         f"RabbitMQ: {rabbitmq_version or 'not installed'}",
         f"load average before: {os.getloadavg()[0]:.2f}",
     ]

@@ -5,18 +5,24 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from benchmarks.brokers import Floor, MirrorMQ
+from benchmarks.core_rounds import build_of
 from benchmarks.cost_lines import KEYS, many_clients, topic_queue, unlike_messages
 from benchmarks.cost_routing_lines import topic_keys, topic_patterns
 from benchmarks.costs import MIRRORMQ, RABBITMQ, Cost, CostLine, CostResult, declared, spend
 from benchmarks.lines import Line
+from benchmarks.machine import describe
 from benchmarks.process_stats import cpu_s, resident_bytes
 from benchmarks.raw_links import BrokerRefused, Consumer, Publisher, publish
+from mirrormq import builds
 from mirrormq.client_io.blocking_client import connect
 from mirrormq.wire.properties import BasicProperties
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def no_measure(*_: object) -> Cost:
@@ -110,4 +116,19 @@ def test_the_mirrored_path_is_measured_in_process() -> None:
     command = [sys.executable, "-m", "benchmarks.core_path", "--scale", "0.01", "mu", "mt"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert [line.split()[0] for line in done.stdout.splitlines()] == ["mu", "mt"]
+    header, *lines = done.stdout.splitlines()
+    assert header.startswith("message core: ")
+    assert [line.split()[0] for line in lines] == ["mu", "mt"]
+
+
+def test_figures_state_the_build_that_they_were_measured_with() -> None:
+    described = [fact for fact in describe(None) if fact.startswith("MirrorMQ: ")]
+    assert len(described) == 1 and described[0].endswith(f", message core {builds.choice.description}")
+    assert build_of(ROOT).startswith(("compiled", "pure"))
+
+
+@pytest.mark.parametrize("verb", ["bench", "bench-core"])
+def test_the_message_core_is_compiled_before_it_is_measured(verb: str) -> None:
+    command = ["make", "-n", verb, "ARGS="]
+    commands = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert 0 < commands.find("compile_core.py") < commands.find("-m benchmarks.")
