@@ -131,7 +131,6 @@ class ReplicaManager:
         assert replica.backing is not None and replica.service is not None
         queue_id = replica.queue_id
         replica.service.producers = queue.intake.producers
-        replica.backing.on_dirty = lambda urgent: self._heard(replica, urgent)
         queue.mirror(replica.backing, self._broker.remote, queue_id)
         self._queues[queue_id] = queue
 
@@ -208,12 +207,16 @@ class ReplicaManager:
     # -- policies -------------------------------------------------------------------------------
 
     def _options(self, record: records.Queue) -> ReplicaOptions:
-        options = ReplicaOptions(durable=record.durable, limits=self._broker.limits.replication)
-        options.attempts = self._attempts
+        options = ReplicaOptions(
+            durable=record.durable,
+            limits=self._broker.limits.replication,
+            attempts=self._attempts,
+            is_over=self._broker.remote.is_over,
+            congested=self._congested,
+            keep_surplus=partial(self._broker.rescues.keep_surplus, record.queue_id),
+            on_dirty=partial(self._heard, record.queue_id),
+        )
         options.paused = self._paused
-        options.congested = self._congested
-        options.is_over = self._broker.remote.is_over
-        options.keep_surplus = partial(self._broker.rescues.keep_surplus, record.queue_id)
         self._set(options, record)
         return options
 
@@ -297,14 +300,16 @@ class ReplicaManager:
         if replica is not None:
             self._dirty[queue_id] = replica
 
-    def _heard(self, replica: Replica, urgent: bool) -> None:
+    def _heard(self, queue_id: int, urgent: bool) -> None:
         """Schedule operations of a master: at once if urgent, else after `REMOVALS_WAIT_MS`."""
-        backing = replica.backing
+        replica = self.replicas.get(queue_id)
+        if replica is None:
+            return
         if urgent:
-            self.touch(replica.queue_id)
-        elif backing is not None:
+            self._dirty[queue_id] = replica
+        elif replica.backing is not None:
             clock = self._broker.clock
-            clock.at(clock.now_ms + REMOVALS_WAIT_MS, backing.flush_now)
+            clock.at(clock.now_ms + REMOVALS_WAIT_MS, replica.backing.flush_now)
 
     @property
     def pending(self) -> bool:

@@ -49,6 +49,11 @@ class ReplicaOptions:
         automatic: bool = True,
         pace: SyncPace | None = None,
         limits: ReplicationLimits = DEFAULT_LIMITS,
+        attempts: Iterator[int] | None = None,
+        is_over: Callable[[str], bool] = lambda holder: False,
+        congested: Callable[[str], bool] = lambda peer: False,
+        keep_surplus: Callable[[SequenceSet], None] = lambda surplus: None,
+        on_dirty: Callable[[bool], None] = lambda urgent: None,
     ) -> None:
         self.durable = durable
         self.limits = limits
@@ -57,16 +62,18 @@ class ReplicaOptions:
         self.pace = pace or SyncPace()
         self.paused = False
         """Flag: memory is short, and no mirror is synchronised."""
-        self.attempts: Iterator[int] = count(1)
+        self.attempts = count(1) if attempts is None else attempts
         """Numbers of synchronisation attempts; the node uses none twice, also not in another incarnation."""
         self.redeliver_lost = False
         """`ha-redeliver: lost`."""
-        self.is_over: Callable[[str], bool] = lambda holder: False
+        self.is_over = is_over
         """Return whether a holder (node in one incarnation) has ended."""
-        self.congested: Callable[[str], bool] = lambda peer: False
+        self.congested = congested
         """Return whether so much output waits for a peer that nothing should be added."""
-        self.keep_surplus: Callable[[SequenceSet], None] = lambda surplus: None
+        self.keep_surplus = keep_surplus
         """Set confirmed messages aside that the master lacks, before the mirror drops them."""
+        self.on_dirty = on_dirty
+        """Visit the replica, because its master has operations to send: in this turn if they are urgent."""
 
 
 class ReplicaWork(NamedTuple):
@@ -117,8 +124,7 @@ class Replica:
         self._early_joins: dict[str, SyncRequest] = {}
         self._applied = received
         """Last operation that the copy has applied."""
-        self.ring = Ring(queue_id, me, view, received, limits=options.limits)
-        self.ring.congested = options.congested
+        self.ring = Ring(queue_id, me, view, received, limits=options.limits, congested=options.congested)
         self.copy: MirrorCopy | None = None
         self.backing: ReplicatingBackingQueue | None = None
         self.service: MirrorSynchroniser | None = None
@@ -151,9 +157,9 @@ class Replica:
         self.backing = ReplicatingBackingQueue(
             inner, self._store, self.ring.broadcast, service.removed, service.appeared, out,
             service.lateness.ring_is_behind, self.ring.received, self._budget.limits,
+            repaired=service.repaired, on_dirty=self.options.on_dirty,
         )  # fmt: skip
         service.backing = self.backing
-        self.backing.repaired = service.repaired
         return self.backing
 
     def _become_master(self, *, complete: bool) -> None:
@@ -363,9 +369,9 @@ class Replica:
         since = ring.log.after(max(ring.agreed_up_to, ring.stable))
         self.copy.begin_again(since, doubtful=ring.agreed_up_to == NOT_AT_ALL)
         self.ring = Ring(
-            self.queue_id, self.me, self.view, attempt=next(self.options.attempts), limits=self.options.limits
-        )
-        self.ring.congested = self.options.congested
+            self.queue_id, self.me, self.view, attempt=next(self.options.attempts),
+            limits=self.options.limits, congested=self.options.congested,
+        )  # fmt: skip
         self._applied = 0
         self._asked = 0
 

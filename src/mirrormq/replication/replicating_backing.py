@@ -49,23 +49,23 @@ class ReplicatingBackingQueue:
         is_behind: Callable[[], bool] = lambda: False,
         last_number: int = 0,
         limits: QueueLimits = DEFAULT_LIMITS,
+        *,
+        repaired: Callable[[Sequence[int]], None] = lambda sequences: None,
+        on_dirty: Callable[[bool], None] = lambda urgent: None,
     ) -> None:
         self._unstored_max = limits.head_stored_messages
         self.inner = inner
         self._is_behind = is_behind
+        self._on_dirty = on_dirty
+        """Callback for new operations, called once until the next `flush_operations`, and once more if the
+        first call was not urgent and an urgent operation follows."""
         self._store = store
         self._append = append
         self._removed, self._appeared = removed, appeared
-        ready = inner.unstored()
-        self._unstored = {message.sequence: message for message in (*ready, *out) if not message.position}
-        """Messages that are not in the store; some may have been stored meanwhile."""
-        stored_out = store.live_count - inner.damaged_count - (inner.ready_count - len(ready))
-        self.unseen = inner.unacked_count - stored_out - (len(self._unstored) - len(ready))
-        """Number of unstored messages that consumers held when replication began, and whose content is
-        unavailable."""
+        self._list_unstored(out)
         self._damaged: set[int] = set()
         """Sequences of messages that could not be loaded."""
-        self.repaired: Callable[[Sequence[int]], None] = lambda sequences: None
+        self._repaired = repaired
         """Callback for damaged messages that were rewritten."""
         self._gone: list[int] = []
         """Sequences that have left the queue since the last flush."""
@@ -80,14 +80,22 @@ class ReplicatingBackingQueue:
         """Gated state as last sent to the mirrors: deliveries wait for the ring."""
         self.trusted = False
         """Flag: this copy has every delivery mark of the last master."""
-        self.on_dirty: Callable[[bool], None] = lambda urgent: None
-        """Callback for new operations, called once until the next `flush_operations`, and once more if the
-        first call was not urgent and an urgent operation follows."""
         self._silent = True
         self.urgent = False
         """Flag: an operation that should not wait is pending."""
         self.last_number = last_number
         """Number of the last operation that was sent to the ring."""
+
+    def _list_unstored(self, out: Iterable[Message]) -> None:
+        """List the messages that are in memory only when replication begins; consumers hold `out`."""
+        inner, store = self.inner, self._store
+        ready = inner.unstored()
+        self._unstored = {message.sequence: message for message in (*ready, *out) if not message.position}
+        """Messages that are not in the store; some may have been stored meanwhile."""
+        stored_out = store.live_count - inner.damaged_count - (inner.ready_count - len(ready))
+        self.unseen = inner.unacked_count - stored_out - (len(self._unstored) - len(ready))
+        """Number of unstored messages that consumers held when replication began, and whose content is
+        unavailable."""
 
     @property
     def behind(self) -> bool:
@@ -120,7 +128,7 @@ class ReplicatingBackingQueue:
         if self._silent or (urgent and not self.urgent):
             self._silent = False
             self.urgent = urgent
-            self.on_dirty(urgent)
+            self._on_dirty(urgent)
 
     def flush_now(self) -> None:
         """Flush operations that are not urgent and have waited long enough."""
@@ -206,7 +214,7 @@ class ReplicatingBackingQueue:
     def readmit(self, sequences: Sequence[int]) -> int:
         """Make damaged messages ready again that were rewritten, and send them to mirrors that lack them."""
         self._damaged.difference_update(sequences)
-        self.repaired(sequences)
+        self._repaired(sequences)
         return self.inner.readmit(sequences)
 
     def damaged(self, sequences: Sequence[int]) -> list[int]:

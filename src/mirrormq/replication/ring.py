@@ -121,8 +121,11 @@ class Ring:
     def __init__(
         self, queue_id: int, me: str, view: View, received: int = 0, attempt: int = 0,
         limits: ReplicationLimits = DEFAULT_LIMITS,
+        congested: Callable[[str], bool] = lambda peer: False,
     ) -> None:  # fmt: skip
-        self.queue_id, self.me, self.limits = queue_id, me, limits
+        self.queue_id, self.me, self.limits, self.congested = queue_id, me, limits, congested
+        """`congested` tells whether so much waits for a peer that nothing should be added. Held-back
+        operations stay in the log. If the log is cut meanwhile, the peer begins again."""
         self.log = OperationLog(received)
         self.durable = received - 1
         """Last operation on this node's disk; at first one before `received`, because the initial state may
@@ -143,9 +146,6 @@ class Ring:
         If the view lists another generation, the master does not count this member's reports: it has begun
         again and lacks what it had.
         """
-        self.congested: Callable[[str], bool] = lambda peer: False
-        """Tell whether so much waits for a peer that nothing should be added. Held-back operations stay in
-        the log. If the log is cut meanwhile, the peer begins again."""
         self._passed = received
         """Last operation that was sent to the right neighbour."""
         self._sent_right: tuple[int, int, int] | None = None
