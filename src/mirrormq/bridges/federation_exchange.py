@@ -3,7 +3,9 @@
     upstream exchange → internal exchange (A or B) → internal queue → link → federated exchange
 
 The internal queue buffers while the link is down. Two names of the internal exchange alternate: the link
-binds the new one before it deletes the old one, so that no message is missed while bindings change.
+binds the new one before it deletes the old one, so that no message is missed while bindings change. After a
+break in between both exist, and the upstream does not tell which of them has all bindings. The link then
+completes one, and only deletes an exchange while the other one is complete.
 """
 
 from __future__ import annotations
@@ -90,13 +92,23 @@ class ExchangeLink:
         self._queue = queue = internal_queue_name(definition, vhost)
         yield from self._declare_queue(queue)
         yield from self._declare_upstream_exchange()
-        reply = yield methods.encode_exchange_declare(f"{queue} {LETTERS[0]}", "", passive=True)
-        letter = LETTERS[0] if isinstance(reply, ChannelClosed) else LETTERS[1]
-        other = next(each for each in LETTERS if each != letter)
-        self._internal_exchange = internal = f"{queue} {letter}"
-        yield from required(methods.encode_exchange_delete(internal))
-        yield from self._declare_internal_exchange(internal)
-        yield from required(methods.encode_queue_bind(queue, internal, ""))
+        first, second = (f"{queue} {letter}" for letter in LETTERS)
+        if (yield from _exists(first)):
+            if (yield from _exists(second)):
+                yield from self._bind_all(first)
+                yield from required(methods.encode_exchange_delete(second))
+            first, second = second, first
+        # A new exchange has no bindings that this cluster has removed meanwhile.
+        yield from self._declare_internal_exchange(first)
+        yield from self._bind_all(first)
+        yield from required(methods.encode_exchange_delete(second))
+        former = yield from self._former_queues()
+        return Subscription(queue, also=former)
+
+    def _bind_all(self, internal: str) -> Setup[None]:
+        """Make an internal exchange complete: the queue and all bindings."""
+        self._internal_exchange = internal
+        yield from required(methods.encode_queue_bind(self._queue, internal, ""))
         self._bound = self._wanted()
         binds = [self._bind(binding, arguments) for binding, arguments in self._bound.items()]
         # One reply proves all binds before it.
@@ -104,9 +116,6 @@ class ExchangeLink:
         reply = yield (*binds, proof)
         if isinstance(reply, ChannelClosed):
             raise SetupFailed(reply.text)
-        yield from required(methods.encode_exchange_delete(f"{queue} {other}"))
-        former = yield from self._former_queues()
-        return Subscription(queue, also=former)
 
     def _former_queues(self) -> Setup[tuple[str, ...]]:
         """Return the internal queues with messages that bear a former name of this cluster.
@@ -257,6 +266,13 @@ class ExchangeLink:
         if properties is None:
             return None
         return Outgoing(definition.name, delivery.routing_key, properties, delivery.body)
+
+
+def _exists(exchange: str) -> Setup[bool]:
+    reply = yield methods.encode_exchange_declare(exchange, "", passive=True)
+    if isinstance(reply, ChannelClosed) and reply.code != NOT_FOUND_CODE:
+        raise SetupFailed(reply.text)
+    return not isinstance(reply, ChannelClosed)
 
 
 def exchange_plan(_key: LinkKey, definition: FederatedExchange, context: LinkContext) -> LinkPlan:
