@@ -204,6 +204,43 @@ def test_a_stopped_link_awaits_its_confirms() -> None:
     assert moved + left == list(range(5)), "each message once: confirmed ones are acknowledged"
 
 
+@pytest.mark.parametrize("running", [True, False])
+def test_a_stopped_link_forwards_what_the_source_has_sent_without_acknowledgements(running: bool) -> None:
+    bench = LinkBench(plan_between_queues(ack_mode=AckMode.NO_ACK))
+    filled(bench, 5)
+    bench.start()
+    wanted = Phase.RUNNING if running else Phase.SUBSCRIBING
+    for _ in range(1_000):
+        for side in Side:
+            for upwards in (True, False):
+                if bench.link.phase is not wanted:
+                    bench.step(side, upwards, 20)
+    assert bench.link.phase is wanted
+    filled(bench, 5)
+    bench.step(Side.SOURCE, True)
+    bench.link.stop(bench.now_ms)
+    bench.settle()
+    assert bench.finished is False
+    left, moved = drained(bench.source, "from"), drained(bench.destination, "to")
+    assert sorted(moved + left) == sorted([*range(5), *range(5)])
+
+
+def test_a_stopped_link_waits_for_room_at_the_destination_without_acknowledgements() -> None:
+    bench = LinkBench(plan_between_queues(ack_mode=AckMode.NO_ACK))
+    filled(bench, 5)
+    bench.accepts_output = False
+    bench.start()
+    bench.settle()
+    bench.link.stop(bench.now_ms)
+    bench.settle()
+    assert bench.link.phase is Phase.DRAINING
+    bench.accepts_output = True
+    bench.link.proceed(bench.now_ms)
+    bench.settle()
+    assert bench.finished is False
+    assert drained(bench.destination, "to") == list(range(5))
+
+
 def test_a_stopped_link_waits_for_a_limited_time() -> None:
     bench = LinkBench(plan_between_queues())
     bench.start()

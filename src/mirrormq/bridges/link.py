@@ -9,6 +9,9 @@ same consequence: messages after the last acknowledgement are delivered again, i
 
 Acknowledgements leave after the confirms that they rest on. When the link has a limit, the prefetch count
 shrinks with the number of missing messages, before the acknowledgement that would allow another delivery.
+
+A link that ends in good order cancels its consumer first. Without acknowledgements the source has forgotten
+what it sent before its cancel-ok, so the link forwards that too. RabbitMQ closes the connection and loses it.
 """
 
 from __future__ import annotations
@@ -73,7 +76,7 @@ class Phase(Enum):
     SUBSCRIBING = auto()
     RUNNING = auto()
     DRAINING = auto()
-    """The consumer is cancelled; confirms are outstanding."""
+    """The consumer is cancelled; confirms are outstanding, or deliveries without acknowledgements."""
     CLOSING = auto()
     """connection.close is sent to both brokers."""
     ENDED = auto()
@@ -118,6 +121,8 @@ class Link:
         self._consuming = plan.consume_at_start
         self._subscribed = False
         """The consumer of this attempt is requested and not cancelled."""
+        self._cancels = 0
+        """Cancelled consumers whose cancel-ok is outstanding."""
         self._reading = True
         self._finished = False
         self._prefetch = 0
@@ -269,7 +274,7 @@ class Link:
 
     def stop(self, now_ms: int) -> None:
         """End the link in good order: no more deliveries, outstanding confirms are awaited."""
-        if self.phase is Phase.RUNNING and self.transfer is not None:
+        if self.phase in (Phase.SUBSCRIBING, Phase.RUNNING):
             self._drain(now_ms)
             self.proceed(now_ms)
         elif self.phase not in (Phase.DRAINING, Phase.CLOSING, Phase.ENDED):
@@ -316,6 +321,7 @@ class Link:
         self._deadline_ms = None
         self._reading = True
         self._subscribed = False
+        self._cancels = 0
 
     def _change(self, state: LinkState, reason: str, now_ms: int) -> None:
         if state is not self._state:
@@ -392,6 +398,7 @@ class Link:
         self._subscribed = False
         for _, tag in self._consumers():
             channel.request(methods.encode_basic_cancel(tag, False))
+            self._cancels += 1
 
     def _running(self, now_ms: int) -> None:
         assert self.transfer is not None
@@ -423,6 +430,8 @@ class Link:
         elif isinstance(event, MethodReply):
             if self.phase is Phase.SUBSCRIBING and isinstance(event.method, methods.BasicConsumeOk):
                 self._running(now_ms)
+            elif isinstance(event.method, methods.BasicCancelOk):
+                self._cancels -= 1
         elif isinstance(event, ChannelClosed) and event.code:
             self._fail(Side.SOURCE, f"source: {event.text}", now_ms)
         elif isinstance(event, ConsumerCancelled):
@@ -459,16 +468,18 @@ class Link:
         transfer = self.transfer
         if transfer is None or self.phase not in (Phase.RUNNING, Phase.DRAINING):
             return
-        if not self._held() and self.phase is not Phase.DRAINING:
+        no_ack = self.plan.ack_mode is AckMode.NO_ACK
+        if (self.phase is Phase.RUNNING or no_ack) and not self._held():
             transfer.publish(now_ms)
         if self.phase is Phase.RUNNING:
             if transfer.complete:
                 self._finished = True
                 self._drain(now_ms)
             self._show_state(now_ms)
-            self._pace()
+        self._pace()
         self._acknowledge(transfer)
-        if self.phase is Phase.DRAINING and transfer.settled:
+        outstanding = no_ack and (self._cancels or transfer.pending_count)
+        if self.phase is Phase.DRAINING and transfer.settled and not outstanding:
             self._close(now_ms)
 
     def _held(self) -> bool:
@@ -509,9 +520,7 @@ class Link:
 
     def _drain(self, now_ms: int) -> None:
         """Cancel the consumer and wait for outstanding confirms."""
-        assert self.transfer is not None and self._source_channel is not None
-        if self.plan.ack_mode is AckMode.NO_ACK:
-            self.transfer.publish(now_ms)
+        assert self._source_channel is not None
         self.phase = Phase.DRAINING
         self._deadline_ms = now_ms + STOP_TIMEOUT_MS
         if self._subscribed:
@@ -520,6 +529,8 @@ class Link:
     def _close(self, now_ms: int) -> None:
         """Close both connections. The brokers answer after they have handled everything sent before."""
         self.phase = Phase.CLOSING
+        if not self._reading:
+            self._host.read_source(True)
         self._deadline_ms = now_ms + STOP_TIMEOUT_MS
         if self.plan.extension is not None and self._source_channel is not None:
             self.plan.extension.closing(self._source_channel)
