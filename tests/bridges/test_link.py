@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mirrormq.bridges.link import SETUP_TIMEOUT_MS, STOP_TIMEOUT_MS, Phase, Side
-from mirrormq.bridges.link_plan import AckMode, Destination, LinkPlan, Source
+from mirrormq.bridges.link_plan import AckMode, Destination, LinkPlan, Outgoing, Source
 from mirrormq.client.amqp_uri import parse_amqp_uri
 from mirrormq.client.client_events import Closed, CloseReason
 from mirrormq.wire import methods
@@ -174,11 +176,32 @@ def test_a_missing_destination_exchange_is_the_reason() -> None:
     assert bench.source.counts("from") == (1, 0)
 
 
+@pytest.mark.parametrize("uris", [1, 3])
+@pytest.mark.parametrize("mode", list(AckMode))
+def test_a_link_that_fails_soon_after_its_start_waits(mode: AckMode, uris: int) -> None:
+    plan = plan_between_queues(ack_mode=mode, prefetch=1)
+    source = replace(plan.source, uris=plan.source.uris * uris)
+    destination = replace(plan.destination, uris=plan.destination.uris * uris)
+    nowhere = Outgoing("nosuch", "", b"\0\0", b"")
+    lost = replace(plan, source=source, destination=destination, transform=lambda *_: nowhere)
+    bench = LinkBench(lost)
+    bench.start()
+    filled(bench, 1)
+    bench.settle()
+    for _ in range(10 * uris):
+        filled(bench, 1)
+        assert bench.link.wake_ms is not None
+        bench.advance(bench.link.wake_ms - bench.now_ms)
+    assert bench.link.status().restarts == 1 + 10 * uris
+    assert bench.now_ms == 50_000
+
+
 def test_a_deleted_source_queue_ends_the_attempt() -> None:
     bench = LinkBench(plan_between_queues())
     client = filled(bench, 0)
     bench.start()
     bench.settle()
+    bench.now_ms += 5_000
     client.call(methods.encode_queue_delete("from"))
     bench.settle()
     assert bench.link.status().state == "terminated"

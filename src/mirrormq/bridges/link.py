@@ -136,6 +136,7 @@ class Link:
         self._refused = 0
         self._attempts = 0
         self._restarts = 0
+        self._running_since_ms = 0
         self._next_attempt_ms: int | None = None
         self._deadline_ms: int | None = None
 
@@ -290,7 +291,7 @@ class Link:
 
     def _fail(self, side: Side, text: str, now_ms: int, permanent: bool = False) -> None:
         """End the attempt, and plan the next one."""
-        ran = self.phase in (Phase.RUNNING, Phase.DRAINING)
+        ran_ms = now_ms - self._running_since_ms if self.phase in (Phase.RUNNING, Phase.DRAINING) else 0
         stopping = self.phase in (Phase.DRAINING, Phase.CLOSING)
         self._forget_attempt()
         self._host.hang_up()
@@ -302,11 +303,18 @@ class Link:
         self._attempts += 1
         self._restarts += 1
         self._change(LinkState.TERMINATED, text, now_ms)
-        wait_s = self._policies[side].failed(permanent=permanent).wait_s
-        if not self.plan.reconnect_delay_s:
+        delay_ms = int(self.plan.reconnect_delay_s * 1000)
+        if not delay_ms:
             return
-        # A link that worked tries again at once: most breaks are short.
-        self._next_attempt_ms = now_ms + (0 if ran else int(wait_s * 1000))
+        # Most breaks of a link that has worked for a while are short, so it tries again at once. One that ran
+        # for less than its delay waits, whatever it moved: a message that the destination refuses by closing
+        # the channel would end each attempt after the messages before it.
+        worked = ran_ms >= delay_ms
+        if worked:
+            for policy in self._policies.values():
+                policy.succeeded()
+        wait_s = self._policies[side].failed(permanent=permanent).wait_s
+        self._next_attempt_ms = now_ms + (0 if worked else int(wait_s * 1000))
 
     def _forget_attempt(self) -> None:
         if self.transfer is not None:
@@ -405,8 +413,7 @@ class Link:
         self.phase = Phase.RUNNING
         self._deadline_ms = None
         self._attempts = 0
-        for policy in self._policies.values():
-            policy.succeeded()
+        self._running_since_ms = now_ms
         self._change(LinkState.RUNNING, "", now_ms)
         if self.plan.extension is not None:
             self.plan.extension.running(self._connections[Side.SOURCE])
