@@ -2,7 +2,8 @@
 
 A link runs here while its record names this node, this incarnation and the epoch that its runner began with.
 Any other record ends the runner. A changed definition or epoch ends the runner first and starts the next one
-after its end, so that two runners of one link never overlap on a node.
+after its end, so that two runners of one link never overlap on a node. A link that has finished its work
+starts no more until the metadata has forgotten its record: another start would move messages again.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ class AssignedLinks(Generic[Runner]):
         self._kinds = kinds
         self._make = make
         self.runners: dict[LinkKey, Runner] = {}
+        self.finished: dict[LinkKey, Runner] = {}
+        """Runners whose links have finished, while the metadata still has their records."""
 
     @staticmethod
     def concerns(change: Change) -> bool:
@@ -68,8 +71,11 @@ class AssignedLinks(Generic[Runner]):
             definition = self._kinds[runner.record.kind].define(state, key)
             if mine.get(key) != runner.record or definition != runner.definition:
                 runner.stop(removed=definition is None)
+        for key, runner in list(self.finished.items()):
+            if mine.get(key) != runner.record:
+                del self.finished[key]
         for key, record in mine.items():
-            if key in self.runners:
+            if key in self.runners or key in self.finished:
                 continue
             kind = self._kinds[record.kind]
             definition = kind.define(state, key)
@@ -77,7 +83,10 @@ class AssignedLinks(Generic[Runner]):
                 self.runners[key] = runner = self._make(record, kind, definition)
                 runner.start()
 
-    def over(self, runner: Runner) -> None:
-        """Forget a runner that has ended; `compare` may start the next one."""
-        if self.runners.get(runner.record.key) is runner:
-            del self.runners[runner.record.key]
+    def over(self, runner: Runner, finished: bool) -> None:
+        """Forget a runner that has ended; `compare` may start the next one unless the link has finished."""
+        key = runner.record.key
+        if self.runners.get(key) is runner:
+            del self.runners[key]
+            if finished:
+                self.finished[key] = runner

@@ -10,7 +10,7 @@ import msgspec
 from mirrormq.bridges.assigned_links import AssignedLinks
 from mirrormq.bridges.federation_links import FederatedExchange, FederatedQueue
 from mirrormq.bridges.link_kinds import kinds_of_node
-from mirrormq.bridges.link_placement import SHOVEL, STATIC_SHOVEL
+from mirrormq.bridges.link_placement import STATIC_SHOVEL
 from mirrormq.bridges.shovel_plan import ends_of
 from mirrormq.bridges.static_shovels import shovel_definitions
 from mirrormq.metadata.changes import Change
@@ -69,7 +69,7 @@ class BridgeHost:
         self._links.runners.clear()
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row for each link that runs here."""
+        """Return a row for each link that runs here, or has finished here and is not deleted yet."""
         me = self._application.settings.name
         return [
             {
@@ -81,7 +81,7 @@ class BridgeHost:
                 **msgspec.structs.asdict(runner.status()),
                 **_static_ends(runner),
             }
-            for runner in self._links.runners.values()
+            for runner in [*self._links.runners.values(), *self._links.finished.values()]
         ]
 
     # -- assignments ------------------------------------------------------------------------------
@@ -130,15 +130,14 @@ class BridgeHost:
     def _over(self, runner: LinkRunner, finished: bool) -> None:
         """Handle the end of a runner; the next one may begin."""
         record = runner.record
-        self._links.over(runner)
+        self._links.over(runner, finished)
         self._note_queue_links()
-        if not self._running:
-            return
-        if finished and record.kind == SHOVEL:
+        if finished:
+            # Also while the application stops: the next node would start the shovel again.
             metadata = self._application.metadata
             with metadata.acting_as(FINISHED_BY):
                 metadata.write(FinishLink(record.vhost, record.kind, record.name, record.epoch))
-        else:
+        elif self._running:
             self._compare_soon()
 
 

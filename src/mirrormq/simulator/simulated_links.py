@@ -106,9 +106,9 @@ class SimulatedLinks:
     def _serves(self) -> bool:
         return self.run.sockets.hosts.broker(self.node.name) is self.broker
 
-    def ended(self, runner: SimulatedLinkRunner) -> None:
+    def ended(self, runner: SimulatedLinkRunner, finished: bool) -> None:
         """Start the next runner of the link, if there is one."""
-        self._links.over(runner)
+        self._links.over(runner, finished)
         self._compare_soon()
 
 
@@ -187,7 +187,7 @@ class SimulatedLinkRunner:
     def ended(self, finished: bool) -> None:
         self.over = True
         self.hang_up()
-        self._owner.ended(self)
+        self._owner.ended(self, finished)
 
     # -- internals --------------------------------------------------------------------------------
 
