@@ -24,6 +24,13 @@ def run(mode: AckMode, prefetch: int, steps: Iterable[object]) -> tuple[list[int
     """Run a link through the steps, then without faults; return what the destination and source hold."""
     bench = LinkBench(plan_between_queues(ack_mode=mode, prefetch=prefetch))
     filled(bench, MESSAGES)
+    moved = moving(bench, steps)
+    assert bench.link.status().state == "running"
+    return moved, drained(bench.source, "from")
+
+
+def moving(bench: LinkBench, steps: Iterable[object]) -> list[int]:
+    """Run a link through the steps, then without faults; return what the destination holds."""
     bench.start()
     for step in steps:
         if isinstance(step, Side):
@@ -36,8 +43,7 @@ def run(mode: AckMode, prefetch: int, steps: Iterable[object]) -> tuple[list[int
     bench.settle()
     for _ in range(3):
         bench.advance(5_000)
-    assert bench.link.status().state == "running"
-    return drained(bench.destination, "to"), drained(bench.source, "from")
+    return drained(bench.destination, "to")
 
 
 def first_occurrences(numbers: list[int]) -> list[int]:
@@ -50,6 +56,23 @@ def test_on_confirm_loses_nothing_and_keeps_the_order(prefetch: int, steps: list
     moved, left = run(AckMode.ON_CONFIRM, prefetch, steps)
     assert not left
     assert first_occurrences(moved) == list(range(MESSAGES))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 15), st.integers(0, MESSAGES), st.lists(moves, max_size=60))
+def test_a_limit_is_the_number_of_confirms_over_all_attempts(
+    prefetch: int, limit: int, steps: list[object]
+) -> None:
+    bench = LinkBench(plan_between_queues(limit=limit, prefetch=prefetch))
+    filled(bench, MESSAGES)
+    moved = moving(bench, steps)
+    assert bench.finished is True
+    assert bench.link.forwarded == limit
+    arrived, left = moved, drained(bench.source, "from")
+    assert set(arrived) | set(left) == set(range(MESSAGES))
+    assert first_occurrences(arrived) == list(range(len(set(arrived))))
+    if not any(isinstance(step, Side) for step in steps):
+        assert (arrived, left) == (list(range(limit)), list(range(limit, MESSAGES)))
 
 
 @settings(max_examples=60, deadline=None)
