@@ -81,10 +81,13 @@ class MoveLedger:
         """Report whether no entry waits to be written."""
         return not self._changed
 
-    def take_lines(self) -> bytes:
+    def changed_lines(self) -> bytes:
         """Return the new totals of the queues that changed, a line of JSON for each."""
-        changed, self._changed = self._changed, set()
-        return b"".join(self._line(key) for key in changed)
+        return b"".join(map(self._line, self._changed))
+
+    def mark_saved(self) -> None:
+        """Record that all entries are on the disk."""
+        self._changed.clear()
 
     def all_lines(self) -> bytes:
         """Return the totals of all queues."""

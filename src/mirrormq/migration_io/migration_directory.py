@@ -34,6 +34,15 @@ def now_text() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def sync_directory(path: Path) -> None:
+    """Make renames in a directory durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 class MigrationDirectory:
     """Files of one migration."""
 
@@ -100,11 +109,7 @@ class MigrationDirectory:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(self.path / name)
-        directory = os.open(self.path, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        sync_directory(self.path)
 
     @contextmanager
     def running(self) -> Iterator[None]:

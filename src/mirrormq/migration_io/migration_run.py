@@ -71,8 +71,10 @@ class MigrationRun:
                 await asyncio.sleep(TURN_S)
             await self._turn(phase)
         finally:
-            await self._links.follow(Direction.NONE, ())
-            self._ledger_file.close()
+            try:
+                await self._links.follow(Direction.NONE, ())
+            finally:
+                self._ledger_file.close()
         return phase
 
     async def _turn(self, phase: Phase) -> None:
@@ -85,7 +87,7 @@ class MigrationRun:
                 if self._directory.state().phase is phase:
                     self._directory.advance(step)
                 self._quiet_since_s = None
-            self._error = ""
+            self._error = self._ledger_file.problem
         except MigrationError as error:
             # A broker that restarts, for example: the next turn tries again.
             self._error = str(error)
