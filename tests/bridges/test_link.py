@@ -350,3 +350,17 @@ def test_a_broker_that_answers_no_request_is_given_up() -> None:
     status = bench.link.status()
     assert status.state == "terminated"
     assert status.reason == "destination: the broker did not answer the link's requests within 30 s"
+
+
+def test_a_link_stops_reading_while_it_holds_its_share_of_memory() -> None:
+    bench = LinkBench(plan_between_queues(held_bytes_max=30, prefetch=0))
+    bench.accepts_output = False
+    filled(bench, 100)
+    bench.start()
+    bench.settle()
+    held = [bench.reading]
+    bench.accepts_output = True
+    bench.advance(1)
+    held.append(bench.reading)
+    assert held == [False, True]
+    assert drained(bench.destination, "to") == list(range(100))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import cast
 
 from hypothesis import given
@@ -81,6 +82,36 @@ def test_numbers_begin_anew_with_each_attempt() -> None:
     )
     assert numbers == [(b"migration:m1-1", 1), (b"migration:m1-1", 2), (b"migration:m1-1", 3)]
     assert (headers["x-producer"].value, headers["x-publish-id"].value) == (b"migration:m1-2", 1)
+
+
+def test_templates_of_different_messages_have_a_limit() -> None:
+    entered: list[tuple[int, bool]] = []
+    moving = MovingTransform(
+        "work", forward=True, enter=lambda *entry: entered.append(entry), templates_bytes_max=100_000
+    )
+    moving.restart("m1-1")
+    taken = [delivery(BasicProperties(message_id=f"{n:0200}")) for n in range(200)]
+    tracemalloc.start()
+    try:
+        sent = [moving(each, NO_CONNECTION) for each in taken]
+        sent_bytes = sum(len(each.properties) for each in sent)
+        held_bytes = tracemalloc.get_traced_memory()[0] - sent_bytes
+    finally:
+        tracemalloc.stop()
+    assert moving.templates_bytes <= 100_000
+    assert held_bytes < 200_000, "200 templates take more than 400 kB"
+    for each in taken:
+        moving.moved(each)
+    assert entered == [(plain_hash(plain("", "work", each.properties), b"body"), False) for each in sent]
+
+
+def test_a_template_above_the_limit_is_not_kept() -> None:
+    moving = MovingTransform("work", forward=True, enter=lambda *_: None, templates_bytes_max=10_000)
+    moving.restart("m1-1")
+    for number in (1, 2):
+        large = delivery(BasicProperties(message_id="x" * 200, headers=table_of({"large": "x" * 50_000})))
+        headers = decode_properties(moving(large, NO_CONNECTION).properties, 0).headers or {}
+        assert (headers["x-publish-id"].value, moving.templates_bytes) == (number, 0)
 
 
 def test_copies_to_other_keys_are_not_routed_again() -> None:

@@ -379,6 +379,7 @@ class Link:
             remaining,
             plan.destination.mandatory,
             plan.moved,
+            plan.held_bytes_max,
         )
         self.phase = Phase.SUBSCRIBING
         if plan.ack_mode is not AckMode.NO_ACK:

@@ -19,6 +19,9 @@ DEFAULT_PREFETCH = 1000
 DEFAULT_RECONNECT_DELAY_S = 5.0
 """RabbitMQ's default of `reconnect-delay`."""
 
+HELD_BYTES_MAX = 64 * 1024 * 1024
+"""Bodies that one link holds before it stops reading the source."""
+
 T = TypeVar("T")
 Reply = MethodReply | ChannelClosed
 Setup = Generator[bytes | tuple[bytes, ...], Reply, T]
@@ -121,6 +124,7 @@ class LinkPlan:
     """False: the link runs without a consumer until `Link.consume`."""
     moved: Callable[[Delivery], None] | None = None
     """Called for each message that the link has finished with, before its acknowledgement."""
+    held_bytes_max: int = HELD_BYTES_MAX
 
 
 def required(request: bytes) -> Setup[MethodReply]:

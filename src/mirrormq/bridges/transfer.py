@@ -18,14 +18,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from mirrormq.bridges.link_plan import AckMode, Outgoing
+from mirrormq.bridges.link_plan import HELD_BYTES_MAX, AckMode, Outgoing
 from mirrormq.client.ack_batch import AckBatch
 from mirrormq.client.client_channel import ClientChannel
 from mirrormq.client.client_events import Confirm, Delivery, Event, Returned
 from mirrormq.client.publisher_confirms import UnconfirmedMessages
-
-HELD_BYTES_MAX = 64 * 1024 * 1024
-"""Bodies that one link holds before it stops reading the source."""
 
 HELD_MESSAGES_MAX = 20_000
 """Messages that one link holds before it stops reading: `no-ack` and a prefetch count of 0 have no other
@@ -66,8 +63,10 @@ class Transfer:
         limit: int | None,
         mandatory: bool,
         moved: Callable[[Delivery], None] | None = None,
+        held_bytes_max: int = HELD_BYTES_MAX,
     ) -> None:
         self._source, self._destination = source, destination
+        self._held_bytes_max = held_bytes_max
         self._transform = transform
         self._mode = mode
         self._window_max = prefetch or HELD_MESSAGES_MAX
@@ -109,7 +108,7 @@ class Transfer:
     def crowded(self) -> bool:
         """Whether the link must stop reading the source."""
         held = self.pending_count + len(self._unconfirmed)
-        return held > HELD_MESSAGES_MAX or self._held_bytes > HELD_BYTES_MAX
+        return held > HELD_MESSAGES_MAX or self._held_bytes > self._held_bytes_max
 
     @property
     def complete(self) -> bool:

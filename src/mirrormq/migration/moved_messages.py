@@ -30,8 +30,14 @@ _SENTINEL = 0x7A6C_5B4E_3D2F_1A09
 """Number in a template that the number of each message replaces."""
 _SENTINEL_BYTES = _SENTINEL.to_bytes(8, "big")
 
-TEMPLATES_MAX = 10_000
-"""Property templates that one link keeps; messages with equal properties share one."""
+TEMPLATES_BYTES_MAX = 1024 * 1024
+"""Memory for the property templates of one link. Messages with equal properties share one; with others, for
+example with an id in each, this is enough for those under way."""
+
+TEMPLATE_BYTES = 1_000
+"""Memory of a template without its properties, measured with CPython 3.11."""
+PROPERTIES_HELD = 6
+"""Number of times that a template holds its properties: in the key, decoded and encoded."""
 
 
 class PlainMessage(NamedTuple):
@@ -95,6 +101,14 @@ class _Template(NamedTuple):
     """Properties to publish, before and after the number. An empty tail: they have no number."""
 
 
+_TemplateKey = tuple[str, str, bytes, bool]
+"""Exchange, routing key, properties, and whether the message is redelivered."""
+
+
+def _size(key: _TemplateKey) -> int:
+    return TEMPLATE_BYTES + PROPERTIES_HELD * (len(key[0]) + len(key[1]) + len(key[2]))
+
+
 class MovingTransform:
     """Transform of one link: adds the headers, numbers the messages, and knows their hashes.
 
@@ -102,12 +116,18 @@ class MovingTransform:
     may arrive late, and must not take the number of another one.
     """
 
-    def __init__(self, queue: str, *, forward: bool, enter: Callable[[int, bool], None]) -> None:
+    def __init__(
+        self, queue: str, *, forward: bool, enter: Callable[[int, bool], None],
+        templates_bytes_max: int = TEMPLATES_BYTES_MAX,
+    ) -> None:  # fmt: skip
         self._queue = queue
         self._forward = forward
         """Flag: to the new cluster, which keeps publish ids."""
         self._enter = enter
-        self._templates: dict[tuple[str, str, bytes, bool], _Template] = {}
+        self._templates: dict[_TemplateKey, _Template] = {}
+        self.templates_bytes = 0
+        """Memory that the templates take."""
+        self._templates_bytes_max = templates_bytes_max
         self._producer = ""
         self._number = 0
 
@@ -116,6 +136,7 @@ class MovingTransform:
         self._producer = PRODUCER_PREFIX + producer
         self._number = 0
         self._templates.clear()
+        self.templates_bytes = 0
 
     def __call__(self, delivery: Delivery, _source: ClientConnection) -> Outgoing:
         template = self._template(delivery)
@@ -136,9 +157,12 @@ class MovingTransform:
         key = (delivery.exchange, delivery.routing_key, delivery.properties, delivery.redelivered)
         template = self._templates.get(key)
         if template is None:
-            if len(self._templates) >= TEMPLATES_MAX:
-                self._templates.clear()
             template = self._templates[key] = self._make(delivery)
+            self.templates_bytes += _size(key)
+            while self.templates_bytes > self._templates_bytes_max:
+                oldest = next(iter(self._templates))
+                del self._templates[oldest]
+                self.templates_bytes -= _size(oldest)
         return template
 
     def _make(self, delivery: Delivery) -> _Template:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from mirrormq.bridges.link import Link, Side
-from mirrormq.bridges.link_plan import Destination, LinkPlan, Setup, Source, Subscription
+from mirrormq.bridges.link_plan import HELD_BYTES_MAX, Destination, LinkPlan, Setup, Source, Subscription
 from mirrormq.bridges.setup_scripts import existing_queue
 from mirrormq.client.amqp_uri import HEARTBEAT_S, AmqpUri, parse_amqp_uri
 from mirrormq.client.client_connection import ClientConnection
@@ -18,12 +18,18 @@ from mirrormq.client_io.asyncio_client import AsyncioClient
 from mirrormq.client_io.client_socket import ConnectionEnded
 from mirrormq.migration.comparison import PREFETCH
 from mirrormq.migration.move_ledger import QueueKey
-from mirrormq.migration.moved_messages import MovingTransform
+from mirrormq.migration.moved_messages import TEMPLATES_BYTES_MAX, MovingTransform
 from mirrormq.migration.phases import Direction
 from mirrormq.migration_io.ledger_file import LedgerFile
 
 PRODUCT = "mirrormq migrate"
 """Product of the migration's connections: lists of the old cluster tell them from the clients'."""
+
+LINKS_HELD_BYTES_MAX = 512 * 1024 * 1024
+"""Bodies that all links hold together before they stop reading; each has an equal share."""
+
+LINKS_TEMPLATES_BYTES_MAX = 256 * 1024 * 1024
+"""Memory for the property templates of all links."""
 
 RECONNECT_DELAY_S = 1.0
 STOP_TIMEOUT_S = 10.0
@@ -51,7 +57,7 @@ class MovingLink:
 
     def __init__(
         self, queue: QueueKey, direction: Direction, sources: Iterable[str], destinations: Iterable[str],
-        ledger_file: LedgerFile, producer: Callable[[], str],
+        ledger_file: LedgerFile, producer: Callable[[], str], links: int = 1,
     ) -> None:  # fmt: skip
         self.queue = queue
         self.direction = direction
@@ -68,6 +74,7 @@ class MovingLink:
             name,
             forward=direction is Direction.FORWARD,
             enter=lambda value, again: ledger_file.ledger.enter(direction, queue, value, again),
+            templates_bytes_max=min(TEMPLATES_BYTES_MAX, LINKS_TEMPLATES_BYTES_MAX // links),
         )
 
         def source_setup(_connection: ClientConnection) -> Setup[Subscription]:
@@ -85,6 +92,7 @@ class MovingLink:
                 self._transform,
                 reconnect_delay_s=RECONNECT_DELAY_S,
                 moved=self._transform.moved,
+                held_bytes_max=min(HELD_BYTES_MAX, LINKS_HELD_BYTES_MAX // links),
             ),
             self,
         )
@@ -217,7 +225,9 @@ class MovingLinks:
         if direction is Direction.BACK:
             sources, destinations = destinations, sources
         for queue in sorted(wanted - self.links.keys()):
-            link = MovingLink(queue, direction, sources, destinations, self.ledger_file, self._next_producer)
+            link = MovingLink(
+                queue, direction, sources, destinations, self.ledger_file, self._next_producer, len(wanted)
+            )
             self.links[queue] = link
             link.start()
 
