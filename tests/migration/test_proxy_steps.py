@@ -56,7 +56,7 @@ def test_every_change_of_place_leaves_one_cluster(first: Place, second: Place) -
         assert ready == {Place.OLD: ["blue1", "blue2"], Place.NEW: ["green1"], Place.NONE: []}[place]
         assert steps(BACKEND, place, servers) == [], "repeated"
         assert sessions_elsewhere(BACKEND, place, servers) == 0
-    assert servers[-1] == ProxyServer("other", "web", False, 0), "other backends stay"
+    assert servers[-1] == ProxyServer("other", "web", False, None), "other backends stay"
 
 
 def test_one_side_closes_before_the_other_opens() -> None:
@@ -68,6 +68,28 @@ def test_one_side_closes_before_the_other_opens() -> None:
         "shutdown sessions server amqp/blue2",
         "set server amqp/green1 state ready",
     ]
+
+
+@pytest.mark.parametrize(
+    ("state", "statistics"),
+    [
+        (STATE.replace("0 5 1", "0"), STATISTICS),
+        (STATE.replace("0 5 1", "0 x 1"), STATISTICS),
+        (STATE.replace("srv_name", "name"), STATISTICS),
+        (STATE, STATISTICS.replace("scur", "current")),
+        (STATE, STATISTICS.replace("blue1,0,0,3", "blue1,0,0,x")),
+    ],
+)
+def test_a_reply_that_is_cut_is_named(state: str, statistics: str) -> None:
+    with pytest.raises(ProxyReplyError, match="HAProxy's reply about its servers is incomplete"):
+        read_servers(state, statistics)
+
+
+def test_a_server_with_unknown_sessions_does_not_count_as_left() -> None:
+    servers = read_servers(STATE, STATISTICS.replace("amqp,blue1,0,0,3,\n", ""))
+    with pytest.raises(ProxyReplyError, match="HAProxy's statistics lack the server amqp/blue1"):
+        sessions_elsewhere(BACKEND, Place.NONE, servers)
+    assert sessions_elsewhere(BACKEND, Place.OLD, servers) == 0
 
 
 def test_disabled_servers_are_the_new_cluster() -> None:

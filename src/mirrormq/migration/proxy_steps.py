@@ -24,7 +24,8 @@ class ProxyServer(NamedTuple):
     backend: str
     name: str
     in_maintenance: bool
-    sessions: int
+    sessions: int | None
+    """None: the statistics lack this server."""
 
 
 class ProxyReplyError(ValueError):
@@ -39,16 +40,19 @@ def read_servers(state: str, statistics: str) -> list[ProxyServer]:
     names = lines[1][2:].split()
     rows = [dict(zip(names, line.split(), strict=False)) for line in lines[2:]]
     counts = csv.DictReader(io.StringIO(statistics.removeprefix("# ").strip()))
-    sessions = {(row["pxname"], row["svname"]): int(row["scur"] or 0) for row in counts}
-    return [
-        ProxyServer(
-            row["be_name"],
-            row["srv_name"],
-            bool(int(row["srv_admin_state"]) & FORCED_MAINTENANCE),
-            sessions.get((row["be_name"], row["srv_name"]), 0),
-        )
-        for row in rows
-    ]
+    try:
+        sessions = {(row["pxname"], row["svname"]): int(row["scur"] or 0) for row in counts}
+        return [
+            ProxyServer(
+                row["be_name"],
+                row["srv_name"],
+                bool(int(row["srv_admin_state"]) & FORCED_MAINTENANCE),
+                sessions.get((row["be_name"], row["srv_name"])),
+            )
+            for row in rows
+        ]
+    except (KeyError, TypeError, ValueError):
+        raise ProxyReplyError("HAProxy's reply about its servers is incomplete") from None
 
 
 def backend_of(servers: list[ProxyServer], name: str) -> ProxyBackend:
@@ -77,7 +81,7 @@ def steps(backend: ProxyBackend, place: Place, servers: list[ProxyServer]) -> li
         if server.name not in ready and server.name in backend.old + backend.new:
             if not server.in_maintenance:
                 commands.append(f"set server {backend.name}/{server.name} state maint")
-            if server.sessions or not server.in_maintenance:
+            if server.sessions != 0 or not server.in_maintenance:
                 commands.append(f"shutdown sessions server {backend.name}/{server.name}")
     commands += [
         f"set server {backend.name}/{server.name} state ready"
@@ -91,8 +95,10 @@ def sessions_elsewhere(backend: ProxyBackend, place: Place, servers: list[ProxyS
     """Return the number of sessions at servers that the clients must not reach."""
     ready = {Place.OLD: backend.old, Place.NEW: backend.new, Place.NONE: []}[place]
     listed = backend.old + backend.new
-    return sum(
-        server.sessions
-        for server in servers
-        if server.backend == backend.name and server.name in listed and server.name not in ready
-    )
+    total = 0
+    for server in servers:
+        if server.backend == backend.name and server.name in listed and server.name not in ready:
+            if server.sessions is None:
+                raise ProxyReplyError(f"HAProxy's statistics lack the server {backend.name}/{server.name}")
+            total += server.sessions
+    return total

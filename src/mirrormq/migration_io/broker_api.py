@@ -13,9 +13,14 @@ PORTS = {"http": 15672, "https": 15671}
 TIMEOUT_S = 60.0
 """Longest wait for a reply: an import of thousands of queues."""
 
+REPLY_BYTES_MAX = 256 * 1024 * 1024
+"""Longest reply: the definitions of some hundred thousand queues."""
+
 NOT_FOUND = 404
 UNAUTHORISED = 401
 FIRST_ERROR = 400
+NOT_NOW = (502, 503, 504)
+"""Statuses of a node that starts or stops, or of a proxy in front of it: another node may reply."""
 
 
 class MigrationError(Exception):
@@ -32,6 +37,10 @@ class ApiRefused(MigrationError):
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
         self.status = status
+
+
+class _NoReply(Exception):
+    """Reply that a node of the cluster did not give; the text is for people."""
 
 
 def path(*words: str) -> str:
@@ -86,7 +95,7 @@ class BrokerApi:
             index = (self._first + turn) % len(self._parts)
             try:
                 result = self._ask(index, method, target, body)
-            except (OSError, http.client.HTTPException) as error:
+            except (OSError, http.client.HTTPException, _NoReply) as error:
                 parts = self._parts[index]
                 reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
                 problems.append(f"{parts.hostname}:{parts.port or PORTS[parts.scheme]} ({reason})")
@@ -118,17 +127,25 @@ class BrokerApi:
         try:
             connection.request(method, f"{parts.path.rstrip('/')}/api/{target}", content, headers)
             answer = connection.getresponse()
-            status, reply = answer.status, answer.read()
+            reply = answer.read(REPLY_BYTES_MAX + 1)
+            if len(reply) > REPLY_BYTES_MAX:
+                raise _NoReply(f"its reply is longer than {REPLY_BYTES_MAX} bytes")
+            if answer.length:
+                raise _NoReply("its reply is cut")
         finally:
             connection.close()
-        return self._read(status, reply, target)
+        return self._read(answer.status, reply, target)
 
     def _read(self, status: int, reply: bytes, target: str) -> Any:
+        if status in NOT_NOW:
+            raise _NoReply(f"status {status}")
         try:
             found = json.loads(reply) if reply else None
         except ValueError:
             found = None
         if status < FIRST_ERROR:
+            if reply and found is None:
+                raise _NoReply(f"status {status}, and no JSON: is it the HTTP API?")
             return found
         reason = found.get("reason") or found.get("error") if isinstance(found, dict) else None
         if status == UNAUTHORISED:

@@ -9,6 +9,8 @@ from mirrormq.migration_io.broker_api import MigrationError, Unreachable
 
 TIMEOUT_S = 10.0
 REPLY_BYTES = 65_536
+REPLY_BYTES_MAX = 64 * 1024 * 1024
+"""Longest reply: `show stat` with some hundred thousand servers."""
 
 
 class HaproxySocket:
@@ -22,16 +24,18 @@ class HaproxySocket:
         try:
             with self._connect() as connection:
                 connection.sendall(text.encode() + b"\n")
-                parts = []
+                reply = bytearray()
                 while part := connection.recv(REPLY_BYTES):
-                    parts.append(part)
+                    reply += part
+                    if len(reply) > REPLY_BYTES_MAX:
+                        raise ValueError(f"its reply is longer than {REPLY_BYTES_MAX} bytes")
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise Unreachable(
                 f"HAProxy's socket {self._address} does not reply ({reason}); it needs 'stats socket "
                 f"{self._address} level admin' in its global section"
             ) from None
-        return b"".join(parts).decode("utf-8", "replace")
+        return reply.decode("utf-8", "replace")
 
     def change(self, text: str) -> None:
         """Send a command that must succeed: HAProxy replies with an empty line."""
@@ -40,7 +44,7 @@ class HaproxySocket:
             raise MigrationError(f"HAProxy refuses '{text}': {reply}")
 
     def servers(self) -> list[ProxyServer]:
-        """Return all servers."""
+        """Return all servers; raises ProxyReplyError if the reply cannot be read."""
         return read_servers(self.command("show servers state"), self.command("show stat"))
 
     def _connect(self) -> socket.socket:

@@ -103,13 +103,19 @@ class MigrationDirectory:
     def write(self, name: str, value: Any) -> None:
         """Replace one file; after a crash it is the old or the new one."""
         temporary = self.path / f".{name}.{os.getpid()}"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(as_json(value) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self.path / name)
-        sync_directory(self.path)
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(as_json(value) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self.path / name)
+            sync_directory(self.path)
+        except OSError as error:
+            raise MigrationError(
+                f"{self.path / name} cannot be written ({error.strerror}): free space on its disk, or "
+                "correct the owner of the directory"
+            ) from None
 
     @contextmanager
     def running(self) -> Iterator[None]:

@@ -12,11 +12,13 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+import msgspec
+
 from mirrormq.bridges.link_status import LinkState
 from mirrormq.migration.migration_records import Plan, QueueStatus, Status, eta_s
 from mirrormq.migration.move_ledger import QueueKey
 from mirrormq.migration.phases import AWAITED, DUTIES, FINAL, Direction, Phase, Place, Step, goal
-from mirrormq.migration.proxy_steps import sessions_elsewhere, steps
+from mirrormq.migration.proxy_steps import ProxyReplyError, sessions_elsewhere, steps
 from mirrormq.migration_io.broker_api import BrokerApi, MigrationError
 from mirrormq.migration_io.definition_follower import DefinitionFollower
 from mirrormq.migration_io.haproxy_socket import HaproxySocket
@@ -61,10 +63,6 @@ class MigrationRun:
 
     async def run(self) -> Phase:
         """Work until a final phase; return it."""
-        state = self._directory.state()
-        if state.phase is Phase.PLANNED:
-            await asyncio.to_thread(self._follower.remember_before)
-            self._directory.advance(Step.RUN)
         try:
             while (phase := self._directory.state().phase) not in FINAL:
                 await self._turn(phase)
@@ -80,6 +78,9 @@ class MigrationRun:
     async def _turn(self, phase: Phase) -> None:
         """Fulfil the duties of a phase, and leave it if its condition holds."""
         try:
+            if phase is Phase.PLANNED:
+                await asyncio.to_thread(self._follower.remember_before)
+                phase = self._directory.advance(Step.RUN)
             await self._fulfil(phase)
             step = AWAITED.get(phase)
             if step is not None and await self._is_quiet(step):
@@ -88,8 +89,8 @@ class MigrationRun:
                     self._directory.advance(step)
                 self._quiet_since_s = None
             self._error = self._ledger_file.problem
-        except MigrationError as error:
-            # A broker that restarts, for example: the next turn tries again.
+        except (MigrationError, ProxyReplyError) as error:
+            # A broker or a proxy that restarts, for example: the next turn tries again.
             self._error = str(error)
             self._quiet_since_s = None
         self._write_status(phase)
@@ -253,7 +254,10 @@ class MigrationRun:
             eta_s(left, rate), listed, problems, self._follower.passwords, self._error or broken,
             now_phase is phase and not self._error,
         )  # fmt: skip
-        self._directory.write("status.json", status_now)
+        try:
+            self._directory.write("status.json", status_now)
+        except MigrationError as error:
+            status_now = msgspec.structs.replace(status_now, error=str(error), fulfilled=False)
         self._report(status_now)
 
     def _rate(self, moved: int) -> float:

@@ -68,8 +68,8 @@ def make_plan(
 def _proxy(options: ProxyOptions | None) -> Proxy | None:
     if options is None:
         return None
-    servers = HaproxySocket(options.socket).servers()
     try:
+        servers = HaproxySocket(options.socket).servers()
         return Proxy(
             options.socket, backend_of(servers, options.consumers), backend_of(servers, options.producers)
         )

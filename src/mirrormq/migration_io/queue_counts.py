@@ -10,9 +10,9 @@ from typing import NamedTuple
 from mirrormq.client.amqp_uri import parse_amqp_uri
 from mirrormq.client.client_handshake import ClientOptions
 from mirrormq.client_io.blocking_client import BlockingClient
-from mirrormq.client_io.client_socket import ChannelEnded, ConnectionEnded
+from mirrormq.client_io.client_socket import ChannelEnded, ClientError, ConnectionEnded
 from mirrormq.migration.move_ledger import QueueKey
-from mirrormq.migration_io.broker_api import Unreachable
+from mirrormq.migration_io.broker_api import NOT_FOUND, Unreachable
 from mirrormq.migration_io.moving_link import PRODUCT
 from mirrormq.wire import methods
 
@@ -34,19 +34,24 @@ def count(title: str, uris: list[str], queues: Iterable[QueueKey]) -> dict[Queue
         remaining = list(names)
         # A queue that does not exist closes the channel, so the rest is counted over another connection.
         while remaining:
-            with _connected(title, uris, vhost) as client:
-                _count_until_refused(client, vhost, remaining, found)
+            try:
+                with _connected(title, uris, vhost) as client:
+                    _count_until_missing(client, vhost, remaining, found)
+            except ClientError as error:
+                raise Unreachable(f"the queues of the {title} cluster cannot be counted: {error}") from None
     return found
 
 
-def _count_until_refused(
+def _count_until_missing(
     client: BlockingClient, vhost: str, remaining: list[str], found: dict[QueueKey, Counts]
 ) -> None:
     while remaining:
         name = remaining.pop()
         try:
             reply = client.call(methods.encode_queue_declare(name, passive=True))
-        except ChannelEnded:
+        except ChannelEnded as error:
+            if error.closed.code != NOT_FOUND:
+                raise
             return
         assert isinstance(reply, methods.QueueDeclareOk)
         found[vhost, name] = Counts(reply.message_count, reply.consumer_count)
