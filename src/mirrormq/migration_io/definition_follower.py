@@ -17,7 +17,7 @@ from mirrormq.migration.definition_sets import (
 )
 from mirrormq.migration.migration_records import Plan
 from mirrormq.migration.move_ledger import QueueKey
-from mirrormq.migration_io.broker_api import ApiRefused, BrokerApi, path
+from mirrormq.migration_io.broker_api import NOT_FOUND, ApiRefused, BrokerApi, path
 from mirrormq.migration_io.migration_directory import MigrationDirectory
 
 IMPORT = "definitions?skip_unsupported=true&convert=quorum%3Dmirrored"
@@ -68,13 +68,15 @@ class DefinitionFollower:
         self._directory.write("imported.json", {"keys": sorted(self._imported)})
         if change.added:
             self._import(change.added, wanted)
-        for kind, entry in change.removed:
-            self._remove(kind, entry)
+        self._remove_all(change.removed)
         self._directory.write("followed.json", wanted)
         self.followed, self._present = wanted, None
         return change.size
 
     def _import(self, added: Document, wanted: Document) -> None:
+        for kind in KINDS:
+            for entry in entries(added, kind):
+                self.problems.pop(_removal(kind, entry), None)
         document = dict(added)
         if "queues" in document:
             # Converted quorum queues share policies, which the import builds from all of them.
@@ -83,6 +85,44 @@ class DefinitionFollower:
         for skipped in result.get("skipped", []):
             sentence = f"{skipped['kind']} {skipped['name']}: {skipped['reason']}. {skipped['remedy']}"
             self.problems[f"{skipped['kind']} {skipped['name']}"] = sentence
+
+    def _remove_all(self, removed: list[tuple[str, Entry]]) -> None:
+        """Remove entries from the new cluster, in the reverse order of dependence.
+
+        A queue that has messages or consumers there stays, with all that leads to it.
+        """
+        kept_vhosts = {
+            entry["name"] for kind, entry in removed if kind == "vhosts" and not self._vacate(entry)
+        }
+        kept: set[QueueKey] = set()
+        # Queues first: without its bindings a queue that stays would get no more messages.
+        for kind, entry in sorted(removed, key=lambda each: each[0] != "queues"):
+            if entry["name"] in kept_vhosts if kind == "vhosts" else entry.get("vhost") in kept_vhosts:
+                continue
+            if kind == "bindings" and _queue_of(entry) in kept:
+                continue
+            if not self._remove(kind, entry) and kind == "queues":
+                kept.add((entry["vhost"], entry["name"]))
+
+    def _vacate(self, vhost: Entry) -> bool:
+        """Delete the queues that a vhost still has; return False if one of them is in use."""
+        name = vhost["name"]
+        try:
+            rows = self._new.get(f"{path('queues', name)}?columns=name,messages,consumers")
+        except ApiRefused as error:
+            if error.status != NOT_FOUND:
+                raise
+            return True
+        used = [row["name"] for row in rows if row.get("messages") or row.get("consumers")]
+        # None is deleted while another one is in use: clients of the vhost may need all of them.
+        if not used:
+            used = [row["name"] for row in rows if not self._remove("queues", {"vhost": name, **row})]
+        if used:
+            self.problems[_removal("vhosts", vhost)] = (
+                f"vhosts {name} cannot be removed: queue '{used[0]}' has messages or consumers on the new "
+                "cluster"
+            )
+        return not used
 
     def _remove(self, kind: str, entry: Entry) -> bool:
         """Remove an entry from the new cluster; return False if that is refused."""
@@ -93,17 +133,18 @@ class DefinitionFollower:
         try:
             self._new.delete(target)
         except ApiRefused as error:
-            self.problems[f"remove {target}"] = f"{kind} {shown(kind, entry)} cannot be removed: {error}"
+            self.problems[_removal(kind, entry)] = f"{kind} {shown(kind, entry)} cannot be removed: {error}"
             return False
+        self.problems.pop(_removal(kind, entry), None)
         return True
 
     def _target(self, kind: str, entry: Entry) -> str | None:
         name, vhost = entry.get("name", ""), entry.get("vhost", "")
         match kind:
             case "queues":
-                return f"{path('queues', vhost, name)}?if-empty=true"
+                return f"{path('queues', vhost, name)}?if-empty=true&if-unused=true"
             case "exchanges":
-                return path("exchanges", vhost, name)
+                return f"{path('exchanges', vhost, name)}?if-unused=true"
             case "bindings":
                 return self._binding_target(entry)
             case "policies":
@@ -139,16 +180,15 @@ class DefinitionFollower:
         before = self._directory.document("before.json") or {}
         change = difference(before, self._new.get("definitions"))
         existed = {key_of(kind, entry) for kind in KINDS for entry in entries(before, kind)}
-        kept: set[str] = set()
         self.problems.clear()
-        for kind in reversed(KINDS):
-            for entry in entries(change.added, kind):
-                if key_of(kind, entry) in existed or not self._is_ours(kind, entry):
-                    continue
-                if kind == "vhosts" and entry["name"] in kept:
-                    continue  # One of its queues holds messages.
-                if not self._remove(kind, entry) and kind == "queues":
-                    kept.add(entry["vhost"])
+        self._remove_all(
+            [
+                (kind, entry)
+                for kind in reversed(KINDS)
+                for entry in entries(change.added, kind)
+                if key_of(kind, entry) not in existed and self._is_ours(kind, entry)
+            ]
+        )
         restored = difference(self._new.get("definitions"), before).added
         if restored:
             self._new.post("definitions", restored)
@@ -202,6 +242,17 @@ class DefinitionFollower:
             self.problems[f"back {kind} {name}"] = (
                 f"{kind} {name} cannot be created on the old cluster: {error}"
             )
+
+
+def _removal(kind: str, entry: Entry) -> str:
+    """Return the key of the problem that an entry could not be removed."""
+    return f"remove {kind} {shown(kind, entry)}"
+
+
+def _queue_of(binding: Entry) -> QueueKey | None:
+    """Return the queue to which a binding leads."""
+    is_queue = binding["destination_type"] == "queue"
+    return (binding["vhost"], binding["destination"]) if is_queue else None
 
 
 def _key_text(kind: str, entry: Entry) -> str:
