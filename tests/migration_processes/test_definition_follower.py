@@ -118,3 +118,19 @@ def test_removing_the_imported_definitions_spares_queues_in_use(pair: Pair) -> N
     assert pair.queues("%2F") == set()
     assert pair.new.request("GET", "vhosts/shop").status == 404
     assert not pair.follower.problems
+
+
+def test_a_queue_that_the_old_cluster_refuses_does_not_return(pair: Pair) -> None:
+    pair.create("shop", "orders")
+    pair.follower.follow()
+    pair.old.put("vhost-limits/shop/max-queues", {"value": 1})
+    publish(pair.new_port, "own", ["kept"], "shop")
+    pair.follower.take_back()
+    assert pair.follower.returning_queues() == [("shop", "orders")]
+    (sentence,) = pair.follower.problems.values()
+    assert sentence.startswith("queues own in shop cannot be created on the old cluster: ")
+    assert sentence.endswith("; its messages stay on the new cluster")
+    pair.old.delete("vhost-limits/shop/max-queues")
+    pair.follower.take_back()
+    assert set(pair.follower.returning_queues()) == {("shop", "orders"), ("shop", "own")}
+    assert not pair.follower.problems

@@ -114,3 +114,21 @@ def test_a_cluster_that_restarts_meanwhile(stand: MigrationStand) -> None:
     stand.command("finish")
     taken = bodies(stand.green.port(1), "restart")
     assert list(dict.fromkeys(taken)) == [*BODIES, "late"]
+
+
+def test_a_queue_that_the_old_cluster_refuses_does_not_hold_a_rollback(stand: MigrationStand) -> None:
+    prepare(stand, "limited")
+    stand.command("plan", *stand.plan_words(), *stand.proxy_words(), "--vhost", "limited")
+    stand.start()
+    stand.await_phase("following")
+    stand.command("switch", "consumers")
+    stand.command("switch", "producers")
+    publish(stand.producer_port, "own", ["kept"], "limited")
+    stand.blue_api.put("vhost-limits/limited/max-queues", {"value": 1})
+    shown = stand.command("rollback", "--timeout", "60")
+    assert "queues own in limited cannot be created on the old cluster" in shown
+    assert "its messages stay on the new cluster" in shown
+    assert bodies(stand.consumer_port, "limited") == BODIES
+    shown = stand.command("rollback")
+    assert "vhosts limited cannot be removed: queue 'own' has messages or consumers" in shown
+    assert [body for body, _ in drain(stand.green.port(0), "own", "limited")] == ["kept"]

@@ -110,6 +110,8 @@ class Duties(NamedTuple):
     links: Direction = Direction.NONE
     follows: bool = False
     """Changes of the old cluster's definitions are imported into the new one."""
+    takes_back: bool = False
+    """What the old cluster lacks is created there: each queue needs one to which its messages return."""
 
 
 DUTIES: dict[Phase, Duties] = {
@@ -123,7 +125,7 @@ DUTIES: dict[Phase, Duties] = {
     # The links stay: a producer that was overlooked may still publish to the old cluster.
     Phase.DRAINED: Duties(Place.NEW, Place.NEW, Direction.FORWARD),
     Phase.ROLLBACK_DRAINING: Duties(Place.NONE, Place.NONE, Direction.FORWARD),
-    Phase.RETURNING: Duties(Place.NONE, Place.NONE, Direction.BACK),
+    Phase.RETURNING: Duties(Place.NONE, Place.NONE, Direction.BACK, takes_back=True),
     Phase.UNDOING: Duties(Place.OLD, Place.OLD),
     Phase.FINISHED: Duties(Place.NEW, Place.NEW),
     Phase.UNDONE: Duties(Place.OLD, Place.OLD),

@@ -35,6 +35,8 @@ class DefinitionFollower:
         self._imported: set[str] = set((directory.document("imported.json") or {}).get("keys", []))
         self._present: set[QueueKey] | None = None
         """Queues of the new cluster after the last import."""
+        self._refused: set[QueueKey] = set()
+        """Queues of the new cluster that the old one does not take."""
         self.problems: dict[str, str] = {}
         self.passwords: list[str] = (directory.document("passwords.json") or {}).get("users", [])
 
@@ -50,11 +52,13 @@ class DefinitionFollower:
         return [key for key in queue_names(self.followed) if key in self._present]
 
     def returning_queues(self) -> list[QueueKey]:
-        """Return the queues whose messages go back: also those that clients created on the new cluster."""
+        """Return the queues whose messages go back: also those that clients created on the new cluster.
+
+        A queue that the old cluster refuses is not among them."""
         before = set(queue_names(self._directory.document("before.json") or {}))
         present = select(self._new.get("definitions"), self._plan.vhosts, ()).document
-        own = before - set(queue_names(self.followed))
-        return [key for key in queue_names(present) if key not in own]
+        stay = (before - set(queue_names(self.followed))) | self._refused
+        return [key for key in queue_names(present) if key not in stay]
 
     def follow(self) -> int:
         """Import what has changed on the old cluster; return the number of changed entries."""
@@ -230,18 +234,22 @@ class DefinitionFollower:
         ]
         self.passwords = sorted({*self.passwords, *lost})
         self._directory.write("passwords.json", {"users": self.passwords})
+        self._refused.clear()
         for kind, rows in created.items():
             for entry in rows:
                 self._create_on_old(kind, entry)
 
     def _create_on_old(self, kind: str, entry: Entry) -> None:
+        name = shown(kind, entry)
+        self.problems.pop(f"back {kind} {name}", None)
         try:
             self._old.post("definitions", {kind: [entry]})
         except ApiRefused as error:
-            name = shown(kind, entry)
-            self.problems[f"back {kind} {name}"] = (
-                f"{kind} {name} cannot be created on the old cluster: {error}"
-            )
+            sentence = f"{kind} {name} cannot be created on the old cluster: {error}"
+            if kind == "queues":
+                self._refused.add((entry["vhost"], entry["name"]))
+                sentence += "; its messages stay on the new cluster"
+            self.problems[f"back {kind} {name}"] = sentence
 
 
 def _removal(kind: str, entry: Entry) -> str:

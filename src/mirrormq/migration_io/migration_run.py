@@ -59,7 +59,7 @@ class MigrationRun:
         self._rates: deque[tuple[float, int]] = deque()
         self._counts: dict[QueueKey, Counts] = {}
         self._waiting = self._error = ""
-        self._taken_back = False
+        self._polled_phase: Phase | None = None
 
     async def run(self) -> Phase:
         """Work until a final phase; return it."""
@@ -99,13 +99,11 @@ class MigrationRun:
 
     async def _fulfil(self, phase: Phase) -> None:
         duties = DUTIES[phase]
-        if phase is Phase.RETURNING and not self._taken_back:
-            await asyncio.to_thread(self._follower.take_back)
-            self._taken_back = True
-        elif phase is not Phase.RETURNING:
-            self._taken_back = False
-        if duties.follows and time.monotonic() >= self._next_poll_s:
-            await asyncio.to_thread(self._follower.follow)
+        if phase is not self._polled_phase:
+            self._polled_phase, self._next_poll_s = phase, 0.0
+        if (duties.follows or duties.takes_back) and time.monotonic() >= self._next_poll_s:
+            poll = self._follower.follow if duties.follows else self._follower.take_back
+            await asyncio.to_thread(poll)
             self._next_poll_s = time.monotonic() + FOLLOW_INTERVAL_S
         queues: list[QueueKey] = []
         if phase is Phase.RETURNING:
