@@ -61,10 +61,10 @@ def test_queues_become_a_table_that_others_read_and_that_is_replayed(
     assert files >= 8
     assert archive(spark, options(uri, tmp_path, compact=True)) == 0
     table = DeltaTable(tmp_path)
-    assert len(table.file_uris()) == 4 < files, "one for each date and queue"
+    assert len(table.file_uris()) == 2 < files, "one for each date and queue"
     assert numbers(table.to_pyarrow_table()) == list(range(30))
     plain = spark.read.option("basePath", str(tmp_path)).parquet(*table.file_uris())
-    assert plain.where("date = '1970-01-03'").count() == 10
+    assert plain.where("date > '1970-01-03' and queue like 'delta.b%'").count() == 15
     frame = delta.read_table(spark, str(tmp_path))
     found = {(row.queue, int(row.body)) for row in frame.select("queue", "body").collect()}
     assert found == {(QUEUES[number % 2], number) for number in range(30)}

@@ -25,12 +25,12 @@ from typer.testing import CliRunner
 from mirrormq.cli.program import app
 from mirrormq.spark.jobs import archive as archive_job
 from mirrormq.spark.jobs import compaction
-from mirrormq.spark.jobs.archive import ArchiveOptions, archive, interval
+from mirrormq.spark.jobs.archive import ArchiveOptions, archive, archived, interval
 from mirrormq.spark.jobs.compaction import ArchiveBatches, compact, parse, superfluous, tidy
 from mirrormq.spark.jobs.replay import ReplayOptions, ReplayProgress, replay
 from mirrormq.spark.pipeline_errors import PipelineError
 from mirrormq.spark.spark_session import SHORT_WORK
-from tests.spark.numbered import DAY_S, declared, drain, publish
+from tests.spark.numbered import declared, drain, publish
 
 QUEUES = ("jobs.a", "jobs.b")
 
@@ -51,8 +51,14 @@ def options(uri: str, to: Path, **more: str) -> ArchiveOptions:
     return ArchiveOptions(uri, r"jobs\.[ab]", str(to), once=True, source=more)
 
 
-def batches(archive: Path, day: str = "1970-01-02") -> list[str]:
-    return sorted(path.name for path in archive.glob(f"date={day}/**/batch=*"))
+def batches(archive: Path, place: str) -> list[str]:
+    return sorted(path.name for path in archive.glob(f"{place}/**/batch=*"))
+
+
+def age(archive: Path, day: str) -> None:
+    """Let the archive look as if its only day were another one."""
+    (written,) = archive.glob("date=*")
+    written.rename(archive / f"date={day}")
 
 
 def test_queues_are_archived_compacted_and_replayed(
@@ -61,23 +67,24 @@ def test_queues_are_archived_compacted_and_replayed(
     publish(channel, QUEUES, range(30), day=1)
     assert archive(spark, options(uri, tmp_path, maxMessagesPerTrigger="8")) == 30
     assert bodies(tmp_path) == list(range(30))
-    assert bodies(tmp_path, "date=1970-01-02/queue=jobs.a/batch=*/*.parquet") == list(range(0, 30, 2))
+    age(tmp_path, "2020-01-02")
+    assert bodies(tmp_path, "date=2020-01-02/queue=jobs.a/batch=*/*.parquet") == list(range(0, 30, 2))
     publish(channel, QUEUES, range(30, 40), day=2)
     assert archive(spark, options(uri, tmp_path)) == 10
     assert bodies(tmp_path) == list(range(40))
-    before = len(list(tmp_path.glob("date=1970-01-02/queue=jobs.a/batch=*")))
+    before = len(batches(tmp_path, "date=2020-01-02/queue=jobs.a"))
     assert before >= 3
     assert compact(spark, str(tmp_path), batches_min=2) == 2
-    assert len(list(tmp_path.glob("date=1970-01-02/queue=jobs.a/batch=*"))) == 1
+    assert len(batches(tmp_path, "date=2020-01-02/queue=jobs.a")) == 1
     assert bodies(tmp_path) == list(range(40))
     frame = spark.read.parquet(str(tmp_path))
-    assert frame.where("date = '1970-01-03' and queue = 'jobs.b'").count() == 5
+    assert frame.where("date > '2020-01-02' and queue = 'jobs.b'").count() == 5
     assert [row.headers for row in frame.where("body = '7'").collect()] == [{"n": "7"}]
 
     channel.queue_declare("jobs.again", durable=True)
     channel.exchange_declare("jobs.exchange", "fanout", auto_delete=True)
     channel.queue_bind("jobs.again", "jobs.exchange")
-    asked = ReplayOptions(uri, str(tmp_path), where="date = '1970-01-02'", exchange="jobs.exchange")
+    asked = ReplayOptions(uri, str(tmp_path), where="date = '2020-01-02'", exchange="jobs.exchange")
     assert replay(spark, asked) == 30
     assert replay(spark, asked) == 0
     assert sorted(map(int, drain(channel, "jobs.again"))) == list(range(30))
@@ -88,9 +95,7 @@ def test_an_archive_is_merged_and_thinned_while_it_runs(
 ) -> None:
     """Upkeep before each batch leaves the batch that is written, and an earlier attempt at it, alone."""
     monkeypatch.setattr(compaction, "BATCHES_MIN", 2)
-    publish(channel, QUEUES, range(24), day=1)
-    today = int(time.time()) // DAY_S
-    publish(channel, QUEUES, range(24, 30), day=today)
+    publish(channel, QUEUES, range(24))
     asked = replace(
         options(uri, tmp_path, maxMessagesPerTrigger="6"), partition_by=("date", "hour", "queue"),
         compact=True, upkeep="0s",
@@ -99,7 +104,7 @@ def test_an_archive_is_merged_and_thinned_while_it_runs(
     write = archive_job.write_batch
 
     def write_twice(messages: DataFrame, number: int, *rest: Any) -> None:
-        seen.append(batches(tmp_path, "1970-01-02/hour=00/queue=jobs.a"))
+        seen.append(batches(tmp_path, "date=*/hour=*/queue=jobs.a"))
         write(messages, number, *rest)
         if number == 3:  # an attempt that Spark repeats: its files are there when the batch begins again
             upkeep = archive_job.upkeep_of(asked)
@@ -110,13 +115,28 @@ def test_an_archive_is_merged_and_thinned_while_it_runs(
     monkeypatch.setattr(archive_job, "write_batch", write_twice)
     archive(spark, asked)
     every = "date=*/hour=*/queue=*/batch=*/*.parquet"
-    assert bodies(tmp_path, every) == list(range(30))
+    assert bodies(tmp_path, every) == list(range(24))
     query = seen[1][0].partition(".")[0]
     assert seen[3] == [f"{query}.{0:012}-{2:012}"], "merged before batch 3"
-    rows = spark.read.parquet(str(tmp_path)).where("date = '1970-01-02'").select("hour").distinct().collect()
-    assert [row.hour for row in rows] == [0]
-    assert archive(spark, replace(asked, retention="30d")) == 0
-    assert bodies(tmp_path, every) == list(range(24, 30)), "the days of 1970 are beyond the retention"
+    rows = spark.read.parquet(str(tmp_path)).select("hour", "ingestion_time").collect()
+    assert {row.hour for row in rows} == {row.ingestion_time.astimezone(UTC).hour for row in rows}
+    age(tmp_path, "2020-01-02")
+    publish(channel, QUEUES, range(24, 30))
+    assert archive(spark, replace(asked, retention="30d")) == 6
+    assert bodies(tmp_path, every) == list(range(24, 30)), "only the messages of 2020 are too old"
+
+
+def test_the_date_of_a_message_is_not_the_publishers(spark: SparkSession) -> None:
+    """Publishers set any time stamp; the retention would delete a message that has just come."""
+    schema = "timestamp timestamp, ingestion_time timestamp, body string"
+    ingested = datetime(2026, 1, 2, 3, tzinfo=UTC)
+    rows = [(datetime(1970, 1, 1, tzinfo=UTC), ingested, "a"), (datetime(2999, 1, 1, tzinfo=UTC), None, "b")]
+    dated = archived(spark.createDataFrame(rows, schema), ("date", "hour"))
+    first, second = (
+        dated.selectExpr("body", "date", "hour", "current_date() as today").orderBy("body").collect()
+    )
+    assert (str(first.date), first.hour) == ("2026-01-02", "03")
+    assert second.date == second.today
 
 
 def test_a_replay_restores_typed_headers_in_another_queue_many_queues_at_a_time(

@@ -104,11 +104,12 @@ class ArchiveOptions:
 def archived(messages: DataFrame, partition_by: Sequence[str] = PARTITION_COLUMNS) -> DataFrame:
     """Add the archive's date to messages, and the hour if it is asked for.
 
-    The time is that of the time stamp, otherwise of the ingestion, otherwise of the batch.
+    The time is that of the ingestion, otherwise of the batch. A publisher may set any `timestamp`, and the
+    retention deletes by the date.
     """
     from pyspark.sql import functions as f
 
-    known = [name for name in ("timestamp", "ingestion_time") if name in messages.columns]
+    known = ["ingestion_time"] if "ingestion_time" in messages.columns else []
     # In a stream the current time is the batch's, and equal when the batch is repeated.
     time = f.coalesce(*known, f.current_timestamp())
     found = messages.withColumn("date", f.to_date(time))

@@ -38,7 +38,7 @@ BATCH = "batch"
 APPLICATION = "mirrormq-archive"
 
 FILES_OPEN_MAX = 32
-"""Files that a task has open at once, one per date and queue; publishers may set any time stamp."""
+"""Files that a task has open at once, one per date and queue."""
 
 WRITTEN = "path string, bytes long, messages long, partition string, time_ms long"
 """Metadata of each file that a task returns."""
