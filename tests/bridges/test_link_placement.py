@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mirrormq.bridges.link_placement import LinkPlacement
 from mirrormq.metadata import commands as c
-from mirrormq.metadata.link_records import Link
+from mirrormq.metadata.link_records import Link, LinkChange
 from mirrormq.metadata.records import Node, Parameter, Vhost
 from mirrormq.metadata.state import MetadataState
 
@@ -91,7 +91,7 @@ def test_a_late_proposal_of_a_former_leader_is_refused() -> None:
     leader = Leader("a", "b")
     leader.shovel("s")
     home = leader.link("s")
-    late = c.AssignLinks([c.LinkChange(Link("/", "shovel", "s", "b", 1, home.epoch))])
+    late = c.AssignLinks([LinkChange(Link("/", "shovel", "s", "b", 1, home.epoch))])
     leader.apply(late)
     assert leader.link("s") == home
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mirrormq import limits
+from mirrormq.metadata import command_versions, records
 from mirrormq.metadata import commands as c
-from mirrormq.metadata import records
 from mirrormq.metadata.state import MetadataState
 from mirrormq.ranges import range_limits
 
@@ -40,21 +41,71 @@ def test_another_user_changes_nothing(state: MetadataState) -> None:
     assert state.producers["/", "w/0"] == before
 
 
-def test_too_many_contents_of_one_batch_begin_a_generation(state: MetadataState) -> None:
+def test_too_many_contents_of_one_batch_change_nothing(state: MetadataState) -> None:
+    """The first contents would be published a second time if a new record replaced this one."""
     for number in range(range_limits.PRODUCER_EPOCHS_MAX):
         begin(state, 1, str(number))
-    found = begin(state, 1, "one more", "g2")
-    assert (found.generation, found.digests) == ("g2", ("one more",))
+    full = begin(state, 1, "one more", "g2")
+    assert (full.generation, len(full.digests)) == ("g1", range_limits.PRODUCER_EPOCHS_MAX)
+    assert begin(state, 1, "0", "g3", at_ms=9).digests == full.digests, "a known one is still known"
+    later = begin(state, 2, "one more", "g4")
+    assert (later.digests, later.generation) == (("one more",), "g1")
 
 
-def test_the_least_recently_used_make_room(state: MetadataState, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def full(state: MetadataState, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Names of as many producers as a vhost may have, one used each millisecond."""
     monkeypatch.setattr(range_limits, "PRODUCERS_PER_VHOST_MAX", 32)
-    for number in range(32):
-        begin(state, 1, "a", name=f"w/{number}", at_ms=number)
+    names = [f"w/{number}" for number in range(32)]
+    for number, name in enumerate(names):
+        begin(state, 1, "a", name=name, at_ms=number)
+    return set(names)
+
+
+def remembered(state: MetadataState) -> set[str]:
+    return {name for _, name in state.producers}
+
+
+def announce(state: MetadataState, name: str, at_ms: int) -> bool:
+    state.apply(c.BeginBatch(records.Producer("/", name, "guest", "g9", 1, ("a",), at_ms)))
+    return ("/", name) in state.producers
+
+
+def test_only_idle_producers_make_room(state: MetadataState, full: set[str]) -> None:
+    """A producer that is forgotten while its batch may be repeated publishes it twice."""
     begin(state, 2, "a", name="w/0", at_ms=50)
-    begin(state, 1, "a", name="new", at_ms=60)
-    gone = {f"w/{number}" for number in range(32)} - {name for _, name in state.producers}
-    assert gone == {"w/1", "w/2"}
+    assert not announce(state, "new", limits.PRODUCER_IDLE_MS)
+    assert remembered(state) == full
+    assert announce(state, "new", limits.PRODUCER_IDLE_MS + 1)
+    assert full - remembered(state) == {"w/1"}, "w/2 was used a millisecond later"
+    assert announce(state, "newer", limits.PRODUCER_IDLE_MS + 9)
+    assert full - remembered(state) == {"w/1", "w/2", "w/3"}, "a sixteenth at once"
+
+
+def test_producers_of_a_complete_write_make_room_first(state: MetadataState, full: set[str]) -> None:
+    for name in ("ended/0", "ended/1"):
+        del state.producers["/", f"w/{name[-1]}"]
+        begin(state, 1, "a", name=name, at_ms=50)
+    state.apply(c.EndWrite("/", "ended", "mallory"))
+    assert not announce(state, "new", 60), "another user ends nothing"
+    state.apply(c.EndWrite("/", "ende", "guest"))
+    assert not announce(state, "new", 60), "another write"
+    state.apply(c.EndWrite("/", "ended", "guest"))
+    assert begin(state, 1, "a", "g2", name="ended/0", at_ms=55).generation == "g1", "a task that runs twice"
+    state.apply(c.EndWrite("/", "ended", "guest"))
+    assert announce(state, "new", 60)
+    assert remembered(state) == full - {"w/0", "w/1"} | {"new"}
+
+
+def test_a_member_of_an_older_version_decides_the_rule(state: MetadataState, full: set[str]) -> None:
+    """An older member forgets the least recently used producers. If others do not, the metadata differs."""
+    state.apply(c.PutNode(records.Node("old@host", incarnation=1, running=True)))
+    assert announce(state, "new", 60)
+    assert full - remembered(state) == {"w/0", "w/1"}
+    for number in range(range_limits.PRODUCER_EPOCHS_MAX + 1):
+        begin(state, 5, str(number), f"g{number}", name="w/9")
+    assert state.producers["/", "w/9"].digests == (str(range_limits.PRODUCER_EPOCHS_MAX),)
+    assert not command_versions.knows(state, c.EndWrite)
 
 
 def test_batches_are_in_snapshots_and_go_with_their_vhost(state: MetadataState) -> None:

@@ -18,6 +18,7 @@ from mirrormq.bridges.transfer import Transfer
 from mirrormq.client.client_events import Delivery
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import state as metadata_state
+from mirrormq.metadata.link_records import LinkChange
 from mirrormq.metadata.state import MetadataState
 from mirrormq.simulator.simulated_links import SimulatedShovel
 from mirrormq.simulator.world import SimulationOptions
@@ -67,9 +68,7 @@ def assign_within_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     def first_epoch(self: LinkPlacement) -> list[c.AssignLinks]:
         found = []
         for command in work(self):
-            changes = [
-                c.LinkChange(msgspec.structs.replace(each.record, epoch=1)) for each in command.changes
-            ]
+            changes = [LinkChange(msgspec.structs.replace(each.record, epoch=1)) for each in command.changes]
             found.append(msgspec.structs.replace(command, changes=changes))
         return found
 

@@ -13,6 +13,11 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel as Channel
 from pyspark.sql.types import StringType, StructField, StructType
 
+from mirrormq.ranges import range_protocol
+from mirrormq.ranges.range_limits import PRODUCER_EPOCHS_MAX, PRODUCERS_PER_VHOST_MAX
+from mirrormq.spark.client.client_errors import RequestRefused
+from mirrormq.spark.client.node_selection import Nodes
+from mirrormq.spark.client.range_client import RangeClient
 from mirrormq.spark.data_source_options import SinkOptions, sink_options
 from mirrormq.spark.sink import row_publishing, writers
 from mirrormq.spark.sink.digest import RowsDigest
@@ -164,7 +169,7 @@ def test_the_driver_warns_of_changed_rows_and_of_too_many_partitions(
         "WARN mirrormq: 1 of the 2 partitions had other rows, or another order of rows, when"
     )
     assert "when batch 7 was published before" in said
-    writer.commit([Published(1)] * (writers.PARTITIONS_MAX + 1), 8)
+    writer.commit([Published(1)] * (row_publishing.PARTITIONS_MAX + 1), 8)
     assert "batch 8 has 16385 partitions, and a queue remembers 16384" in capsys.readouterr().err
 
 
@@ -202,3 +207,49 @@ def test_a_spool_beyond_its_memory_gives_the_rows_back_in_order() -> None:
             spool.add(batch)
         found = [body for batch in spool.batches() for body in batch.column("body").to_pylist()]
     assert found == rows
+
+
+def test_a_batch_with_too_many_contents_is_refused_and_its_contents_stay_known(
+    options: SinkOptions, channel: Channel, queue: str
+) -> None:
+    unit = SinkTask(uuid.uuid4().hex, 4, 0)
+    for number in range(PRODUCER_EPOCHS_MAX):
+        assert publish(options, record_batches([str(number)]), unit).changed == (number > 0)
+    with pytest.raises(ChangedRows, match="with 64 different rows or orders of rows, the maximum"):
+        publish(options, record_batches(["one more"]), unit)
+    publish(options, record_batches(["0"]), unit)
+    assert contents(channel, queue) == Counter(map(str, range(PRODUCER_EPOCHS_MAX)))
+    assert publish(options, record_batches(["next"]), unit._replace(batch=5)) == PublishedRows(1, False)
+
+
+def announced(options: SinkOptions, write: str, count: int) -> None:
+    """Announce the batches of so many partitions."""
+    requests = [range_protocol.batch(f"{write}/{number}", 0, "digest", "g") for number in range(count)]
+    with RangeClient(Nodes(options.addresses)) as range_client:
+        assert not any(isinstance(found, Exception) for found in range_client.ask_all(requests))
+
+
+@pytest.mark.timeout(120)
+def test_a_full_record_of_producers_forgets_none_that_may_repeat_a_batch() -> None:
+    with MirrorMQ() as node:
+        uri = f"amqp://guest:guest@127.0.0.1:{node.amqp_port}/%2F"
+        with pika.BlockingConnection(pika.URLParameters(uri)) as connection:
+            channel = connection.channel()
+            channel.queue_declare("q")
+            options = sink_options({"uri": uri, "routingKey": "q"})
+            first = SinkTask("first", 0, 0)
+            publish(options, record_batches(["a"]), first)
+            half = PRODUCERS_PER_VHOST_MAX // 2
+            announced(options, "named", half)
+            announced(options, "random", half - 1)
+            with pytest.raises(
+                RequestRefused, match="vhost '/' has the maximum of 16384 producers, and none"
+            ):
+                publish(options, record_batches(["b"]), SinkTask("second", 0, 0))
+            publish(options, record_batches(["a"]), first)
+            row_publishing.end_write(options, "random")
+            publish(options, record_batches(["b"]), SinkTask("second", 0, 0))
+            publish(options, record_batches(["a"]), first)
+            assert contents(channel, "q") == {"a": 1, "b": 1}
+        log = (node.directory / "output").read_text()
+        assert "forgot 1024 producers that were idle for a week or whose writes are complete" in log

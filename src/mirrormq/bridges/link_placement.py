@@ -21,7 +21,7 @@ from mirrormq.bridges.federation_links import FEDERATION
 from mirrormq.bridges.wanted_links import LinkProvider, WantedLink
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.changes import Change
-from mirrormq.metadata.link_records import Link, LinkKey
+from mirrormq.metadata.link_records import Link, LinkChange, LinkKey
 from mirrormq.metadata.records import Node, Parameter
 from mirrormq.metadata.state import MetadataState
 
@@ -124,7 +124,7 @@ class LinkPlacement:
             load[node] += 1
             before = state.links.get(link.key)
             epoch = 1 if before is None else before.epoch + 1
-            changes.append(c.LinkChange(Link(*link.key, node, nodes[node].incarnation, epoch)))
+            changes.append(LinkChange(Link(*link.key, node, nodes[node].incarnation, epoch)))
         dropped = [(link.key, link.epoch) for link in state.links.values() if link.key not in wanted]
         commands = [
             c.AssignLinks(changes[at : at + CHANGES_PER_COMMAND])

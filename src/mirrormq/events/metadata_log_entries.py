@@ -6,26 +6,39 @@ command logs everything else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mirrormq.events import journal_log
 from mirrormq.events.event_host import EventHost
 from mirrormq.events.log_buffer import CONNECTION, DEFAULT, MIRRORING, QUEUE
 from mirrormq.metadata import records
 from mirrormq.metadata.changes import Change, Deleted
-from mirrormq.metadata.commands import DeleteUser
+from mirrormq.metadata.commands import BeginBatch, DeleteUser
 from mirrormq.metadata.store import WriteResult
 
 
 def observe(broker: EventHost, written: WriteResult) -> None:
     """Log the changes of a command on the node that wrote it."""
     if written.here:
+        if isinstance(written.command, BeginBatch):
+            _forgotten(broker, written.command, written.changes)
         ends = isinstance(written.command, DeleteUser)
         for change in written.changes:
             record = change.record
             orders = _removed(record, ends) if isinstance(change, Deleted) else _put(record, change.before)
             for category, text in orders:
                 broker.log_entries.add("info", category, text, actor=written.actor)
+
+
+def _forgotten(broker: EventHost, command: BeginBatch, changes: Sequence[Change]) -> None:
+    """Log that producers made room for the one of the command."""
+    count = sum(isinstance(change, Deleted) for change in changes)
+    if count:
+        text = (
+            f"vhost '{command.record.vhost}': forgot {count} producers that were idle for a week or whose"
+            f" writes are complete, to make room for '{command.record.name}'"
+        )
+        broker.log_entries.add("info", DEFAULT, text, vhost=command.record.vhost)
 
 
 def _put(record: records.Record, before: records.Record | None) -> Iterator[tuple[str, str]]:

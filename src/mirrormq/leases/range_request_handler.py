@@ -124,6 +124,9 @@ class RangeRequestHandler:
         if ask == range_protocol.BATCH:
             self.batches.begin(channel, values, pending.answered, pending.refused)
             return
+        if ask == range_protocol.END:
+            self.batches.end(channel, values, pending.answered)
+            return
         if ask == range_protocol.QUEUES:
             pending.answered(self._queues(channel))
             return

@@ -7,6 +7,7 @@ failover.
 
 from __future__ import annotations
 
+from mirrormq import limits
 from mirrormq.errors import AccessRefused, PreconditionFailed
 from mirrormq.leases.lease_host import LeaseHost, RequestChannel
 from mirrormq.metadata import commands, records
@@ -40,15 +41,43 @@ class SinkBatches:
         def recorded() -> None:
             producer = self._broker.metadata.state.producers.get(begun.key)
             if producer is None or begun.digests[0] not in producer.digests or producer.batch != begun.batch:
-                # Another task was faster and began a later batch, or the vhost is deleted.
-                text = f"batch {begun.batch} of producer '{begun.name}' was overtaken; repeat the request"
-                refused(PreconditionFailed(text, reason=error_reasons.OLDER_BATCH))
+                refused(_refusal(producer, begun))
                 return
             epoch = producer.digests.index(begun.digests[0])
             name = f"{producer.name}/{producer.generation}" + (f".{epoch}" if epoch else "")
             answered(reply(range_protocol.batch_answer(name, epoch)))
 
         self._broker.write(commands.BeginBatch(begun), begun.user, recorded)
+
+    def end(self, channel: RequestChannel, values: RequestValues, answered: Answered) -> None:
+        """Let the producers of a complete write make room for others, then reply."""
+        write = _sized(values, "write", range_limits.BATCH_NAME_BYTES_MAX)
+        user = channel.user.name
+        self._broker.write(
+            commands.EndWrite(channel.vhost.name, write, user), user, lambda: answered(reply({}))
+        )
+
+
+def _refusal(producer: records.Producer | None, begun: records.Producer) -> PreconditionFailed:
+    """Return the error for a batch that the metadata did not record."""
+    if producer is None:
+        idle_days = limits.PRODUCER_IDLE_MS // 86_400_000
+        return PreconditionFailed(
+            f"vhost '{begun.vhost}' has the maximum of {range_limits.PRODUCERS_PER_VHOST_MAX} producers, and"
+            f" none was idle for {idle_days} days: publish in fewer partitions, or as an earlier write"
+        )
+    if producer.batch == begun.batch:
+        return PreconditionFailed(
+            f"batch {begun.batch} of producer '{begun.name}' was announced with"
+            f" {range_limits.PRODUCER_EPOCHS_MAX} different contents, the maximum: repeat one of them,"
+            " or publish under another name",
+            reason=error_reasons.TOO_MANY_CONTENTS,
+        )
+    # Another task was faster and began a later batch.
+    return PreconditionFailed(
+        f"batch {begun.batch} of producer '{begun.name}' was overtaken; repeat the request",
+        reason=error_reasons.OLDER_BATCH,
+    )
 
 
 def _check(before: records.Producer, begun: records.Producer) -> None:

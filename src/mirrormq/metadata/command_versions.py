@@ -20,12 +20,17 @@ INTRODUCED: dict[type[c.Command], int] = {
     c.RestartLink: 3,
     c.FinishLink: 3,
     c.BeginLogIndexes: 3,
+    c.EndWrite: 3,
 }
 """Protocol version that all members must have for a command, if it is later than the oldest version."""
 
 LOG_INDEXES_SINCE = 3
 """Protocol version that all members must have before records get log indexes. The snapshot of an older member
 lacks them, so the members would have different metadata."""
+
+PRODUCERS_KEPT_SINCE = 3
+"""Protocol version that all members must have before a full record of producers refuses new ones. Older
+members forget the least recently used ones."""
 
 
 class MembersTooOld(ResourceError):
@@ -46,6 +51,11 @@ def knows(state: MetadataState, kind: type[c.Command]) -> bool:
 def knows_log_indexes(state: MetadataState) -> bool:
     """Return whether every member of the cluster records log indexes (`metadata.log_indexes`)."""
     return lowest_version(state) >= LOG_INDEXES_SINCE
+
+
+def keeps_producers(state: MetadataState) -> bool:
+    """Return whether no member forgets a producer that was used lately (`metadata.producer_commands`)."""
+    return lowest_version(state) >= PRODUCERS_KEPT_SINCE
 
 
 def check(state: MetadataState, command: c.Command) -> None:

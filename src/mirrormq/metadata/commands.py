@@ -12,7 +12,7 @@ import msgspec
 
 from mirrormq.metadata import metadata_encoding, records
 from mirrormq.metadata.copy_records import CopyReport
-from mirrormq.metadata.link_records import Link, LinkKey
+from mirrormq.metadata.link_records import LinkChange, LinkKey
 from mirrormq.metadata.records import DestinationKind
 from mirrormq.metadata.ring_view import View
 
@@ -293,11 +293,12 @@ class BeginBatch(_Command, frozen=True):
     record: records.Producer
 
 
-class LinkChange(msgspec.Struct, frozen=True, array_like=True):
-    """Next assignment of one link, adopted only if the link's epoch has not changed since the proposal."""
+class EndWrite(_Command, frozen=True):
+    """Let the producers `write/…` of a user be forgotten: the write is complete and is never repeated."""
 
-    record: Link
-    """Proposed assignment: adopted only if its epoch is one above the present one's, 1 for a new link."""
+    vhost: str
+    write: str
+    user: str
 
 
 class AssignLinks(_Command, frozen=True):
@@ -368,6 +369,7 @@ Command = (
     | PutJob
     | DeleteJob
     | BeginBatch
+    | EndWrite
     | AssignLinks
     | RestartLink
     | FinishLink

@@ -25,3 +25,10 @@ class Link(msgspec.Struct, frozen=True, tag="link", array_like=True):
     @property
     def key(self) -> LinkKey:
         return (self.vhost, self.kind, self.name)
+
+
+class LinkChange(msgspec.Struct, frozen=True, array_like=True):
+    """Next assignment of one link, adopted only if the link's epoch has not changed since the proposal."""
+
+    record: Link
+    """Proposed assignment: adopted only if its epoch is one above the present one's, 1 for a new link."""

@@ -419,6 +419,7 @@ _APPLY: dict[type, Callable[[MetadataState, Any], None]] = {
     c.PutJob: job_commands.put_job,
     c.DeleteJob: job_commands.delete_job,
     c.BeginBatch: producer_commands.begin_batch,
+    c.EndWrite: producer_commands.end_write,
     c.AssignLinks: link_commands.assign_links,
     c.RestartLink: link_commands.restart_link,
     c.FinishLink: link_commands.finish_link,

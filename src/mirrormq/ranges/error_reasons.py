@@ -29,6 +29,9 @@ TAKE_SETTLED = "take_settled"
 OLDER_BATCH = "older_batch"
 """The producer has published a later batch."""
 
+TOO_MANY_CONTENTS = "too_many_contents"
+"""The producer has announced the batch with too many different contents."""
+
 OTHER_USER = "other_user"
 """The name belongs to another user."""
 

@@ -89,11 +89,12 @@ driver does not."""
 
 PRODUCERS_PER_VHOST_MAX = 16 * 1024
 """Producers whose last batch is recorded; about 150 bytes each. A queue remembers as many names
-(`limits.PRODUCERS_REMEMBERED_MAX`), so a batch of more partitions is not recognised as repeated."""
+(`limits.PRODUCERS_REMEMBERED_MAX`), so a batch of more partitions is not recognised as repeated. Producers
+that were idle for `limits.PRODUCER_IDLE_MS` make room for new ones; otherwise new ones are refused."""
 
 PRODUCER_EPOCHS_MAX = 64
-"""Distinct contents of one batch that are recorded. A query that fails more often with changed rows gets a
-new generation."""
+"""Distinct contents of one batch that are recorded; further ones are refused. A query that fails so often
+with changed rows publishes most of them many times."""
 
 BATCH_NAME_BYTES_MAX = 200
 """Longest name of a producer without its generation and epoch, which extend it to at most 255 bytes."""

@@ -17,6 +17,7 @@ error are `code`, `text` and `reason` (`ranges.error_reasons`).
     queues    –                                            node (that replies); body: JSON, a list of names
     report    job kind state text numbers table            kept
     batch     producer batch digest generation             producer epoch
+    end       write                                        –
 
 Any request about a queue may carry its `id`: the broker refuses it if the queue was deleted and declared
 again. `take`, `settle` and `renew` may carry an `owner`: the broker refuses another owner while this one uses
@@ -47,53 +48,6 @@ import msgspec
 from mirrormq.ranges import range_limits
 from mirrormq.wire.fields import Field, Table, plain, table_of
 
-__all__ = [
-    "ASKS",
-    "DONE",
-    "ERROR",
-    "EXTENT",
-    "FAILED",
-    "JOB_STATES",
-    "LEASES",
-    "OK",
-    "QUEUES",
-    "READ",
-    "RELEASE",
-    "RENEW",
-    "REPLY_QUEUE",
-    "REPORT",
-    "ROUTING_KEY",
-    "RUNNING",
-    "SETTLE",
-    "TAKE",
-    "LeaseEntry",
-    "LeaseTakeEntry",
-    "QueueExtent",
-    "RangePart",
-    "Scalar",
-    "TakenSpans",
-    "counted_answer",
-    "extent",
-    "extent_answer",
-    "leases",
-    "leases_answer",
-    "part_answer",
-    "queues",
-    "queues_answer",
-    "read",
-    "read_extent",
-    "read_leases",
-    "read_part",
-    "read_queues",
-    "read_taken",
-    "release",
-    "report",
-    "report_table",
-    "settle",
-    "take",
-    "taken_answer",
-]
-
 ROUTING_KEY = "amq.mirrormq.ranges"
 """Routing key of requests, on the default exchange. Clients cannot declare a queue of this name."""
 
@@ -112,7 +66,8 @@ LEASES = "leases"
 QUEUES = "queues"
 REPORT = "report"
 BATCH = "batch"
-ASKS = (EXTENT, READ, TAKE, SETTLE, RENEW, RELEASE, LEASES, QUEUES, REPORT, BATCH)
+END = "end"
+ASKS = (EXTENT, READ, TAKE, SETTLE, RENEW, RELEASE, LEASES, QUEUES, REPORT, BATCH, END)
 
 RUNNING = "running"
 DONE = "done"
@@ -277,6 +232,11 @@ def batch(producer: str, number: int, digest: str, generation: str) -> Table:
     return table_of(
         {"ask": BATCH, "producer": producer, "batch": number, "digest": digest, "generation": generation}
     )
+
+
+def end(write: str) -> Table:
+    """Build a request that lets the producers `write/…` be forgotten: their batches are never repeated."""
+    return table_of({"ask": END, "write": write})
 
 
 def report(

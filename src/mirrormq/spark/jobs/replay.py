@@ -32,6 +32,7 @@ from mirrormq.spark.jobs.reporter import DONE, JobReporter
 from mirrormq.spark.option_reader import OptionError
 from mirrormq.spark.pipeline_errors import PipelineError, reason
 from mirrormq.spark.progress_line import ProgressLine
+from mirrormq.spark.sink.row_publishing import end_write
 from mirrormq.spark.spark_session import DEFAULT_MASTER, session_for
 
 if TYPE_CHECKING:
@@ -275,8 +276,9 @@ class SlicePublisher:
             self._begin(each)
             found = messages_of(part(self._archive, each, self._in_time))
             writer = found.write.format("mirrormq").mode("append").options(**self._given)
+            write = f"{self._notes.replay}/{digest(each.name)}"
             try:
-                writer.option("writeId", f"{self._notes.replay}/{digest(each.name)}").save()
+                writer.option("writeId", write).save()
             except BaseException:
                 self._failed = True
                 raise
@@ -284,6 +286,7 @@ class SlicePublisher:
                 self._notes.add(each)
                 self.count += each.messages
                 self._report(each)
+            end_write(sink_options(self._given), write)
 
     def _begin(self, slice_: ReplaySlice) -> None:
         with self._lock:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from mirrormq.client.client_events import Returned
 from mirrormq.ranges import range_protocol
-from mirrormq.ranges.error_reasons import OLDER_BATCH
-from mirrormq.spark.client.client_errors import RequestRefused
+from mirrormq.ranges.error_reasons import OLDER_BATCH, TOO_MANY_CONTENTS
+from mirrormq.ranges.range_limits import PRODUCER_EPOCHS_MAX, PRODUCERS_PER_VHOST_MAX
+from mirrormq.spark.client.client_errors import ConnectionLost, RequestRefused
 from mirrormq.spark.client.node_selection import Nodes
 from mirrormq.spark.client.range_client import NO_ROUTE, RangeClient
 from mirrormq.spark.client.spark_publisher import SparkPublisher
@@ -33,6 +35,9 @@ ROWS_BITS = 32
 GENERATION_DIGITS = 12
 """Hexadecimal digits of a producer's generation: 48 random bits."""
 
+END_PATIENCE_S = 5.0
+"""Time to retry the end of a write: the cluster only remembers its producers for longer without it."""
+
 
 class ChangedRows(Exception):
     """Repeated batch with other rows than before, while the option failOnChangedRows is set."""
@@ -44,6 +49,10 @@ class PublishedRows(NamedTuple):
     messages: int
     changed: bool = False
     """Whether other rows were published before for the same batch and partition."""
+
+
+PARTITIONS_MAX = PRODUCERS_PER_VHOST_MAX
+"""Partitions of a batch whose repetition is recognised; the broker remembers as many producers."""
 
 
 class SinkTask(NamedTuple):
@@ -75,6 +84,8 @@ def publish(options: SinkOptions, batches: Iterator[pa.RecordBatch], unit: SinkT
             spool.add(batch)
         if not digest.rows:
             return PublishedRows(0)
+        if unit.partition >= PARTITIONS_MAX:
+            return PublishedRows(_publish(options, spool.batches(), None, 1))
         producer, epoch = _announce(options, unit, digest.hexdigest())
         if epoch and options.fail_on_changed_rows:
             raise ChangedRows(
@@ -100,6 +111,12 @@ def _announce(options: SinkOptions, unit: SinkTask, digest: str) -> tuple[str | 
     except RequestRefused as error:
         if error.code == NO_ROUTE:
             return None, 0
+        if error.reason == TOO_MANY_CONTENTS:
+            raise ChangedRows(
+                f"partition {unit.partition} of write '{unit.write}' has published batch {unit.batch} with"
+                f" {PRODUCER_EPOCHS_MAX} different rows or orders of rows, the maximum: sort rows within"
+                " partitions, or set another writeId to publish them again"
+            ) from None
         if error.reason != OLDER_BATCH:
             raise
         raise ChangedRows(
@@ -107,6 +124,20 @@ def _announce(options: SinkOptions, unit: SinkTask, digest: str) -> tuple[str | 
             " was replaced; set another writeId, or remove the option"
         ) from None
     return found["producer"], found["epoch"]
+
+
+def end_write(options: SinkOptions, write: str) -> None:
+    """Let the cluster forget the producers of a write that is complete and is never repeated.
+
+    Without that, and with a broker that does not know the request, they stay until they were idle for a week.
+    """
+    if options.broker != MIRRORMQ:
+        return
+    with (
+        suppress(RequestRefused, ConnectionLost),
+        RangeClient(Nodes(options.addresses, END_PATIENCE_S, options.timeouts)) as range_client,
+    ):
+        range_client.ask(range_protocol.end(write))
 
 
 def _publish(

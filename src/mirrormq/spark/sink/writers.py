@@ -15,12 +15,11 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from mirrormq.ranges.range_limits import PRODUCERS_PER_VHOST_MAX
 from mirrormq.spark.data_source_options import SinkOptions
 from mirrormq.spark.driver_log import warn
 from mirrormq.spark.option_reader import OptionError
 from mirrormq.spark.sink.row_encoder import check_columns, check_properties
-from mirrormq.spark.sink.row_publishing import SinkTask, publish
+from mirrormq.spark.sink.row_publishing import PARTITIONS_MAX, SinkTask, end_write, publish
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,10 +27,6 @@ if TYPE_CHECKING:
 QUERY_PROPERTY, BATCH_PROPERTY = "sql.streaming.queryId", "streaming.sql.batchId"
 """Properties that Spark sets for the tasks of a streaming query: equal after a restart from the
 checkpoint."""
-
-PARTITIONS_MAX = PRODUCERS_PER_VHOST_MAX
-"""Partitions of a batch whose repetition is recognised; the broker remembers as many producers."""
-
 
 CHANGED_ROWS = (
     "{units} of the {partitions} partitions had other rows, or another order of rows, when {write} was"
@@ -88,6 +83,15 @@ class BatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         warn_of_changes(f"write '{self._write}'", messages)
+        self._end()
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        """End a write whose random name no later write repeats."""
+        if self._options.write_id is None:
+            end_write(self._options, self._write)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
