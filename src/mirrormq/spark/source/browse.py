@@ -1,8 +1,12 @@
 """Browsing: range reads without consuming, once or as a stream of new messages.
 
-An offset is the first sequence of the next batch, per queue. A batch is a range of sequences, and reading it
-again gives the same messages as long as no consumer has taken them meanwhile. Messages that were consumed
-meanwhile are missing, and that is no loss. A deleted queue is one.
+An offset is `{queue: {"next": sequence, "id": queue's id, "from": sequence}}`: the first sequence of the next
+batch, and that of the batch which ends there. Spark does not store the initial offset of a query. Without
+`from` a repeated first batch would begin at what is `latest` by then.
+
+A batch is a range of sequences, and reading it again gives the same messages as long as no consumer has taken
+them meanwhile. Messages that were consumed meanwhile are missing, and that is no loss. A deleted queue is
+one.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from mirrormq.ranges.range_protocol import QueueExtent
 from mirrormq.sequences.spans import Span
 from mirrormq.spark.data_source_options import SourceOptions
-from mirrormq.spark.option_reader import OptionError
+from mirrormq.spark.option_reader import LATEST, OptionError
 from mirrormq.spark.source.browsed_ranges import ending, starting
 from mirrormq.spark.source.plan import PartitionPart, RangePartition, partitions
 from mirrormq.spark.source.pushed_filters import PushedFilters
@@ -116,14 +120,17 @@ class BrowseReader(QueueStream):
         allowed = self.shared(list(extents.values()), wanted, limit)
         found = {name: at for name, at in start.items() if name in extents}
         for (name, extent), want, share in zip(extents.items(), wanted, allowed, strict=True):
-            begin = max(begins[name], extent.first) if want else begins[name]
-            found[name] = {"next": begin + min(want, _count(share, extent)), "id": extent.id}
+            count = min(want, _count(share, extent))
+            if count or name not in start or start[name]["id"] != extent.id:
+                begin = max(begins[name], extent.first) if want else begins[name]
+                found[name] = {"next": begin + count, "id": extent.id, "from": begin}
         return dict(sorted(found.items()))
 
     def _begin(self, name: str, extent: QueueExtent, start: Offset) -> int:
         at = start.get(name)
         if at is None:
-            return extent.first
+            # `latest` is meant for the queues that existed when the query began.
+            return extent.first if self.options.starting == LATEST else starting(self.options, name, extent)
         if at["id"] != extent.id:
             self.lost(f"queue '{name}' was deleted and declared again")
             return extent.first
@@ -137,14 +144,21 @@ class BrowseReader(QueueStream):
         extents = self.queues.extents_of(list(end))
         for name, at in end.items():
             extent = extents.get(name)
-            before = start.get(name)
-            same = before is not None and before["id"] == at["id"]
-            begin = before["next"] if before is not None and same else (extent.first if extent else 0)
+            if start.get(name) == at:
+                continue
             if extent is not None and extent.id == at["id"]:
-                parts.append(part_of(name, extent, begin, at["next"]))
+                parts.append(part_of(name, extent, _first_of(name, start, at), at["next"]))
             else:
                 self.lost(f"queue '{name}' is gone")
         return self.cut(parts)
+
+
+def _first_of(name: str, start: Offset, at: Offset) -> int:
+    """Return the first sequence of a queue in the batch that ends at `at`. Offsets of earlier releases have
+    no `from`."""
+    before = start.get(name)
+    default = before["next"] if before is not None and before["id"] == at["id"] else 0
+    return int(at.get("from", default))
 
 
 def _count(share: QueueShare, extent: QueueExtent) -> int:
