@@ -3,12 +3,15 @@ lists all."""
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 from mirrormq.cli import ctl
+from mirrormq.cli.command_line import parse
 from mirrormq.cli.completion import WITHOUT_A_NODE
 from mirrormq.cli.ctl_commands import COMMANDS
 from mirrormq.cli.unsupported import REFUSED
@@ -65,3 +68,19 @@ def test_a_listing_is_compared_with_rabbitmqs_as_a_table_and_as_json(verb: str) 
     asked = [line for line in lines if verb in line.split()]
     assert any("--formatter" not in line for line in asked)
     assert any("--formatter json" in line for line in asked)
+
+
+@pytest.mark.parametrize("verb", COMMANDS)
+def test_the_example_of_a_command_is_a_complete_command_line(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ctl.run(["help", verb]) == 0
+    (example,) = re.findall(r"^Example: mirrormqctl (.+)$", capsys.readouterr().out, re.M)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "definitions.json").write_text("{}")
+    line = parse(shlex.split(example))
+    assert line.words.pop(0) == verb
+    ctl.check(COMMANDS[verb], line)
+    for word in line.words:
+        if word.startswith(("{", '"')):
+            json.loads(word)

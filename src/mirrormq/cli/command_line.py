@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mirrormq.cli.ctl_commands import FLAGS_WITH_VALUE, FLAGS_WITHOUT_VALUE
 from mirrormq.cli.node_discovery import default_node, runtime_directory
 from mirrormq.control.control_protocol import EXIT_USAGE
 
@@ -17,12 +16,26 @@ DEFAULT_TIMEOUT_S = 60.0
 
 VALUE_FLAGS = {
     "-n": "node", "--node": "node", "-t": "timeout", "--timeout": "timeout", "-p": "vhost",
-    "--vhost": "vhost", "--formatter": "formatter", "-f": "formatter", "--uri": "uri", **FLAGS_WITH_VALUE,
+    "--vhost": "vhost", "--formatter": "formatter", "-f": "formatter", "--uri": "uri",
+    "--convert": "convert", "--priority": "priority", "--apply-to": "apply-to",
+    "--description": "description", "--tags": "tags", "--default-queue-type": "default-queue-type",
+    "--user": "user", "--limit": "limit", "--per-connection-delay": "per-connection-delay",
+    "--format": "format", "--vhost-pattern": "vhost-pattern", "--queue-pattern": "queue-pattern",
+    "--within": "within", "--unit": "unit", "--address": "address", "--queue-timeout": "queue-timeout",
+    "-P": "pid", "--pid": "pid", "-N": "number", "--number": "number", "-d": "duration",
+    "--duration": "duration", "--pattern": "pattern", "--address-family": "address-family",
 }  # fmt: skip
 SWITCHES = {
     "-q": "quiet", "--quiet": "quiet", "-s": "silent", "--silent": "silent", "-l": "longnames",
     "--longnames": "longnames", "--no-table-headers": "no-table-headers", "-?": "help", "--help": "help",
-    "-h": "help", "--dry-run": "dry-run", **FLAGS_WITHOUT_VALUE,
+    "-h": "help", "--dry-run": "dry-run", "--only-down": "only-down", "--global": "global",
+    "--online": "online", "--offline": "offline", "--local": "local", "--if-empty": "if-empty",
+    "-e": "if-empty", "--if-unused": "if-unused", "-u": "if-unused", "--idempotent": "idempotent",
+    "--disc": "disc", "--ram": "ram", "--skip-if-unchanged": "skip-if-unchanged",
+    "--skip-unsupported": "skip-unsupported", "--all-or-nothing": "all-or-nothing", "-a": "all",
+    "--all": "all", "--by-source": "by-source", "--status": "status", "-m": "minimal",
+    "--minimal": "minimal", "-E": "enabled", "--enabled": "enabled",
+    "--implicitly-enabled": "implicitly-enabled", "-v": "verbose", "--verbose": "verbose",
 }  # fmt: skip
 WHOLE_NUMBERS = ("timeout", "priority")
 WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")

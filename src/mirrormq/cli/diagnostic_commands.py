@@ -32,6 +32,7 @@ ALL = (
         "<disc | ram>",
         (1, 1),
         "Turning {node} into a {0} node",
+        example="change_cluster_node_type disc",
     ),
     CtlCommand(
         "log_location",

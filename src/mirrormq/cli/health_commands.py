@@ -190,7 +190,12 @@ ALL = (
         example="wait --pid 1234",
     ),
     CtlCommand(
-        "hash_password", GROUP, "Hashes a password for a definitions file", "<cleartext_password>", (1, 1)
+        "hash_password",
+        GROUP,
+        "Hashes a password for a definitions file",
+        "<cleartext_password>",
+        (1, 1),
+        example="hash_password s3cret",
     ),
     CtlCommand(
         "list_feature_flags",
@@ -209,6 +214,7 @@ ALL = (
         "<all | feature_flag>",
         (1, 1),
         "Enabling {flag} ...",
+        example="enable_feature_flag all",
     ),
     CtlCommand(
         "restart_vhost",
