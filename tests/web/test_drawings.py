@@ -1,4 +1,4 @@
-"""Drawings of rings and clusters of every kind: the image, and its text for screen readers."""
+"""Drawings of rings, clusters and charts: the image, and its text for screen readers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Error, Page, expect
 
 from tests.web.conftest import Opener
 
@@ -261,3 +261,56 @@ def test_downtimes_are_between_deaths_and_returns(easel: Easel) -> None:
     ]
     assert easel.call("components/lanes.js", "downtimes", events, A, 0, 50) == [[10, 20], [40, 50]]
     assert easel.call("components/lanes.js", "downtimes", events, C, 0, 50) == []
+
+
+SAMPLES = [(0, 5), (5, 10), (10, 20), (15, 2), (20, 12)]
+"""Counter at each second; between 10 s and 15 s its node has restarted."""
+
+
+def test_an_unknown_rate_is_a_gap_and_an_absent_counter_is_zero(easel: Easel) -> None:
+    samples = [{"timestamp": second * 1000, "sample": count} for second, count in reversed(SAMPLES)]
+    source = {"publish_details": {"samples": samples}}
+    lines = easel.call("lib/history.js", "linesOf", source, ["publish", "ack"])
+    assert lines == {"times": [5, 10, 15, 20], "values": {"publish": [1, 2, None, 2], "ack": [0, 0, 0, 0]}}
+
+
+DRAW_CHART = """async ([assets, times, values]) => {
+  const { html, render } = await import(assets + 'lib/html.js');
+  const { Chart } = await import(assets + 'components/chart.js');
+  const place = document.createElement('div');
+  place.id = 'drawing';
+  document.body.append(place);
+  const series = [{ name: 'publish', label: 'publish', tone: 'publish', values }];
+  render(html`<${Chart} title="t" unit="u" times=${times} series=${series} spanS=${60} tick=${0} />`, place);
+  await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+}"""
+# Whether the line is drawn in the middle between each time and the next one.
+DRAWN_BETWEEN = """times => {
+  const canvas = document.querySelector('#drawing canvas');
+  const over = document.querySelector('#drawing .u-over');
+  const { width, height, data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  const tone = getComputedStyle(document.documentElement).getPropertyValue('--publish').trim();
+  const wanted = [1, 3, 5].map((at) => parseInt(tone.slice(at, at + 2), 16));
+  const span = times.at(-1) - times[0];
+  return times.slice(1).map((second, index) => {
+    const share = ((second + times[index]) / 2 - times[0]) / span;
+    const x = Math.round((over.offsetLeft + share * over.offsetWidth) * devicePixelRatio);
+    return Array.from({ length: height }).some((_, y) =>
+      wanted.every((value, part) => Math.abs(data[(y * width + x) * 4 + part] - value) < 8));
+  });
+}"""
+
+
+def test_a_chart_draws_no_line_across_an_unknown_rate(easel: Easel) -> None:
+    times = [0, 10, 20, 30, 40, 50, 60]
+    easel.page.evaluate(DRAW_CHART, [easel.assets, times, [8, 8, 8, None, 8, 8, 8]])
+    expect(easel.place.locator("canvas")).to_have_count(1)
+    assert easel.page.evaluate(DRAWN_BETWEEN, times) == [True, True, False, False, True, True]
+
+
+def test_a_boolean_argument_is_true_or_false_and_nothing_else(easel: Easel) -> None:
+    for text, value in (("true", True), (" False ", False)):
+        assert easel.call("components/arguments_field.js", "typed", "boolean", text) is value
+    for text in ("yes", "1", ""):
+        with pytest.raises(Error, match=f'"{text}" is neither true nor false'):
+            easel.call("components/arguments_field.js", "typed", "boolean", text)

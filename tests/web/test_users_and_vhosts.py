@@ -6,6 +6,7 @@ from playwright.sync_api import Page, expect
 
 from tests.brokers.mirrormq import MirrorMQ
 from tests.management.http import Client
+from tests.web.conftest import Opener
 
 
 def open_user(page: Page, name: str) -> None:
@@ -31,6 +32,32 @@ def test_a_new_password_leaves_the_tags_and_the_session(page: Page, client: Clie
         expect(page.get_by_role("rowheader", name="guest")).to_be_visible()
     finally:
         administrator.put("users/guest", {"password": "guest", "tags": "administrator"})
+
+
+def test_own_new_tags_change_the_page_at_once(open_page: Opener, client: Client) -> None:
+    client.put("users/deputy", {"password": "d", "tags": "administrator"})
+    watched = open_page()
+    watched.log_in("deputy", "d")
+    page = watched.page
+    open_user(page, "deputy")
+    page.get_by_label("administrator").uncheck()
+    page.get_by_label("monitoring").check()
+    save_user(page)
+    expect(page.locator("nav.places").get_by_role("link", name="Admin")).to_have_count(0)
+    expect(page.locator("nav.places").get_by_role("link", name="Cluster")).to_be_visible()
+    expect(page.locator(".who")).to_have_attribute("title", "monitoring")
+    client.delete("users/deputy")
+
+
+def test_a_user_without_management_tags_is_logged_out(open_page: Opener, client: Client) -> None:
+    client.put("users/deputy", {"password": "d", "tags": "administrator"})
+    watched = open_page()
+    watched.log_in("deputy", "d")
+    open_user(watched.page, "deputy")
+    watched.page.get_by_label("administrator").uncheck()
+    save_user(watched.page)
+    expect(watched.page.get_by_text("You were logged out")).to_be_visible()
+    client.delete("users/deputy")
 
 
 def test_the_only_administrator_cannot_lose_that_tag(page: Page, client: Client) -> None:

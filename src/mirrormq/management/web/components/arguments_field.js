@@ -14,7 +14,11 @@ export function typed(type, text) {
     if (text.trim() === "" || !Number.isFinite(number)) throw new Error(t("form.notNumber", { text }));
     return number;
   }
-  if (type === "boolean") return text.trim().toLowerCase() === "true";
+  if (type === "boolean") {
+    const word = text.trim().toLowerCase();
+    if (word !== "true" && word !== "false") throw new Error(t("form.notBoolean", { text }));
+    return word === "true";
+  }
   if (type === "json") {
     try {
       return JSON.parse(text);

@@ -42,7 +42,7 @@ function options(series, width, format, onCursor) {
       { stroke: soft, font, grid: { stroke: line, width: 1 }, ticks: { show: false }, ...(format === short ? { size: 56 } : { size: 76, incrs: BYTE_STEPS }), space: 36, values: (_, splits) => splits.map(format) },
     ],
     series: [{}, ...series.map((each) => ({
-      show: each.show, stroke: colour(each.tone), width: 2, dash: each.dash, points: { show: false }, spanGaps: true,
+      show: each.show, stroke: colour(each.tone), width: 2, dash: each.dash, points: { show: false },
     }))],
     hooks: { setCursor: [(plot) => onCursor(plot.cursor.idx ?? null)] },
   };

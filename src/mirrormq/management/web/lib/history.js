@@ -33,7 +33,9 @@ export function linesOf(source, names, { isLevel = false, isNeverZero = false } 
   const measured = (name) => samplesOf(source, name).filter(([, value]) => !isNeverZero || value !== 0);
   const lines = names.map((name) => [name, new Map(isLevel ? measured(name) : ratesOf(samplesOf(source, name)))]);
   const times = [...new Set(lines.flatMap(([, found]) => [...found.keys()]))].sort((one, other) => one - other);
-  return { times, values: Object.fromEntries(lines.map(([name, found]) => [name, times.map((second) => found.get(second) ?? (isLevel ? null : 0))])) };
+  // A counter without samples has counted nothing, but an unknown rate stays unknown: the line has a gap there.
+  const valueAt = (found, second) => (found.has(second) ? found.get(second) : isLevel ? null : 0);
+  return { times, values: Object.fromEntries(lines.map(([name, found]) => [name, times.map((second) => valueAt(found, second))])) };
 }
 
 // Put the samples of the node before the events that this tab has received.

@@ -1,7 +1,7 @@
 // Changes of users. The API replaces a user as a whole, so a change sends everything that shall stay.
 import { get, path, put } from "./api.js";
 import { t } from "./i18n.js";
-import { begin, encodeLogin } from "./session.js";
+import { begin, encodeLogin, end, session } from "./session.js";
 
 export const KNOWN_TAGS = ["management", "policymaker", "monitoring", "administrator"];
 
@@ -12,6 +12,14 @@ export function tagsOf(fields) {
 }
 
 export class LastAdministrator extends Error {}
+
+// The session of a user who changed their own password or tags: the next request carries the new password, the page shows
+// what the new tags allow, and without any of these tags the node refuses every request.
+function continueAs(self, tags, password) {
+  if (!KNOWN_TAGS.some((tag) => tags.includes(tag))) return end(true);
+  const login = password ? encodeLogin(self.name, password) : session.value.login;
+  return begin(login, { ...self, tags });
+}
 
 // Save a user; `password`: text, null for none, undefined to keep it.
 export async function saveUser({ name, tags, password }, self) {
@@ -26,6 +34,5 @@ export async function saveUser({ name, tags, password }, self) {
   else if (password === null) body.password_hash = "";
   else if (known) Object.assign(body, { password_hash: known.password_hash, hashing_algorithm: known.hashing_algorithm });
   await put(path("users", name), body);
-  // Otherwise the next request of this page carries the old password, and the node ends the session.
-  if (name === self.name && password) begin(encodeLogin(name, password), self);
+  if (name === self.name) continueAs(self, tags, password);
 }

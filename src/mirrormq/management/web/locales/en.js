@@ -196,6 +196,7 @@ export default {
   "list.size": "Rows per page",
 
   "form.notNumber": "\"{text}\" is not a number.",
+  "form.notBoolean": "\"{text}\" is neither true nor false.",
   "form.notJson": "\"{text}\" is not JSON.",
   "form.argumentName": "Name of argument {n}",
   "form.argumentValue": "Value of argument {n}",

@@ -196,6 +196,7 @@ export default {
   "list.size": "每页行数",
 
   "form.notNumber": "“{text}”不是数字。",
+  "form.notBoolean": "“{text}”既不是 true 也不是 false。",
   "form.notJson": "“{text}”不是 JSON。",
   "form.argumentName": "参数 {n} 的名称",
   "form.argumentValue": "参数 {n} 的值",
