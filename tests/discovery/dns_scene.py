@@ -22,10 +22,10 @@ class Node:
 
     def __init__(self, directory: Path, number: int, settings: str) -> None:
         self.address = f"127.0.0.{number + 1}"
-        self.host = f"n{number}.mq.test"
+        self.host = f"n-{number - 1}.mq.test"
         self.name = f"mirror@{self.host}"
         self.log = directory / f"n{number}.out"
-        conf = directory / f"n{number}.conf"
+        conf = directory / "nodes.conf"
         conf.write_text(settings)
         command = [sys.executable, "-m", "mirrormq", "server", "--name", self.name]
         command += ["--data", str(directory / f"n{number}"), "--conf", str(conf)]
@@ -61,7 +61,7 @@ def run(directory: Path) -> None:
     os.environ["MIRRORMQ_RUNTIME_DIR"] = str(directory / "run")
     settings = f"""cluster_formation.peer_discovery_backend = dns
 cluster_formation.dns.hostname = {SERVICE}
-cluster_formation.target_cluster_size_hint = 2
+cluster_formation.target_cluster_size_hint = 3
 cluster_formation.node_cleanup.interval = 1
 cluster_formation.node_cleanup.only_log_warning = false
 cluster_partition_handling = autoheal
@@ -84,7 +84,7 @@ def scale(directory: Path, dns: DnsServer, settings: str, nodes: list[Node]) -> 
         return nodes[-1]
 
     second = start(2)
-    # The second node alone: it is not the majority of two, so it must not create a cluster.
+    # The second node alone: it is not a majority, so it must not create a cluster.
     publish(dns, second)
     until(lambda: "waits for a cluster to join" in second.log.read_text(), "the second node waits")
     first = start(1)
@@ -103,9 +103,14 @@ def scale(directory: Path, dns: DnsServer, settings: str, nodes: list[Node]) -> 
     first.wait_for(2)
     third = start(3)
     third.wait_for(3)
+    # A stopped node of the target size stays a member, also where DNS does not show it.
     third.process.terminate()
     assert third.process.wait(60) == 0
     publish(dns, first, second)
+    until(lambda: "peer discovery does not show it" in first.log.read_text(), "the log names the third node")
+    assert third.name in first.ctl("cluster_status", "--formatter", "json")
+    # Scaling down is a smaller target size, without a restart.
+    (directory / "nodes.conf").write_text(settings.replace("size_hint = 3", "size_hint = 2"))
     until(
         lambda: third.name not in first.ctl("cluster_status", "--formatter", "json"),
         "the node that DNS does not show is removed",

@@ -13,6 +13,7 @@ from mirrormq.cluster.discovered_peers import (
     DiscoveryFailed,
     absent_members,
     hosts_of_endpoints,
+    is_expected,
     may_create,
     ordinal_of,
 )
@@ -117,3 +118,10 @@ def test_stopped_members_that_discovery_does_not_show_are_absent() -> None:
     running = {"m@a": True, "m@b": False, "m@c": False, "m@d": True}
     assert absent_members(running, {"m@a", "m@c"}) == ["m@b"]
     assert absent_members(running, {}) == []
+
+
+def test_a_pod_of_the_target_size_is_expected_back() -> None:
+    names = [f"mirrormq@mirrormq-{ordinal}{SUFFIX}" for ordinal in range(4)]
+    assert [is_expected(name, 3) for name in names] == [True, True, True, False]
+    assert not is_expected("mirrormq@10.1.0.4", 3), "an address has no ordinal"
+    assert not is_expected(names[0], 0), "no target size"

@@ -69,3 +69,10 @@ def absent_members(running: Mapping[str, bool], discovered: Collection[str]) -> 
     if not discovered:
         return []
     return sorted(name for name, runs in running.items() if not runs and name not in discovered)
+
+
+def is_expected(name: str, target_size: int) -> bool:
+    """Return whether a member belongs to a cluster of the target size. Its pod moves to another machine or
+    starts again, and discovery does not show it meanwhile."""
+    ordinal = ordinal_of(name)
+    return ordinal is not None and ordinal < target_size

@@ -151,7 +151,8 @@ class PeerDiscovery:
     k8s_hostname_suffix: str = ""
     cleanup_interval_s: int = 60
     cleanup_only_warns: bool = True
-    """`node_cleanup.only_log_warning`: False removes a stopped member that discovery no longer shows."""
+    """`node_cleanup.only_log_warning`: False removes a stopped member that discovery no longer shows, unless
+    its ordinal is below the target size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +162,7 @@ class Settings:
     # Name and directories.
     name: str = "mirror1@localhost"
     data_directory: Path = Path("var/mirror1@localhost")
+    settings_file: Path | None = None
     runtime_directory: Path = Path("var/run")
     """Directory of the control socket; `load_settings` sets the user's state directory."""
     cookie: str = field(default="", repr=False)

@@ -47,7 +47,8 @@ def load_settings(
     """Build a node's settings; raise ConfigurationError with a sentence about the first fault."""
     environment = os.environ if environment is None else environment
     from_environment, unknown = read_environment(environment)
-    builder = _Builder(Settings(runtime_directory=default_runtime_directory(environment)))
+    initial = Settings(settings_file=conf, runtime_directory=default_runtime_directory(environment))
+    builder = _Builder(initial)
     builder.apply(read_conf(conf) if conf is not None else [])
     builder.apply(from_environment)
     builder.apply(flags)

@@ -1,7 +1,8 @@
 """Peer watch: repeats peer discovery while a node runs.
 
 It looks for stopped members that discovery no longer shows: the cluster was scaled down. It names them
-in the log, or removes them (`cluster_formation.node_cleanup.only_log_warning = false`).
+in the log, or removes them (`cluster_formation.node_cleanup.only_log_warning = false`). It never removes a
+member whose ordinal is below `target_cluster_size_hint`: that pod comes back.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from mirrormq.cluster.discovered_peers import DiscoveryFailed, absent_members
+from mirrormq.cluster.discovered_peers import DiscoveryFailed, absent_members, is_expected
+from mirrormq.config.settings_loader import load_settings
 from mirrormq.control.control_protocol import ControlError
+from mirrormq.errors import ConfigurationError
 from mirrormq.runtime.peer_discovery import discovered_peers
 
 if TYPE_CHECKING:
@@ -51,13 +54,23 @@ class PeerWatch:
             else:
                 await self._clean_up(found)
 
+    def _target_size(self) -> int:
+        """Return the target size as the settings file has it now: scaling down does not restart the nodes."""
+        settings = self._node.settings
+        try:
+            return load_settings(conf=settings.settings_file).discovery.target_size
+        except ConfigurationError as error:
+            self._node.log.warning(f"the target size of the cluster is not read again: {error}")
+            return settings.discovery.target_size
+
     async def _clean_up(self, found: dict[str, str]) -> None:
         node = self._node
         nodes = node.metadata.state.nodes.values()
         absent = absent_members({each.name: each.running for each in nodes}, found)
         self._named &= set(absent)
+        target_size = self._target_size() if absent else 0
         for name in absent:
-            if node.settings.discovery.cleanup_only_warns:
+            if node.settings.discovery.cleanup_only_warns or is_expected(name, target_size):
                 if name not in self._named:
                     node.log.warning(
                         f"member {name} is stopped and peer discovery does not show it; "
