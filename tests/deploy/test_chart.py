@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import yaml
 
 from mirrormq.cluster.discovered_peers import hosts_of_endpoints, may_create
 from mirrormq.config.conf import ConfEntry
-from mirrormq.config.settings import Settings
+from mirrormq.config.settings import Address, Settings
 from mirrormq.config.settings_loader import load_settings
 from tests.deploy.nodes import ENTRYPOINT, ROOT
 
@@ -42,15 +43,15 @@ def helm(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
-def rendered(case: str) -> str:
-    settings = [word for each in CASES[case] for word in ("--set", each)]
+def rendered(case: str, more: tuple[str, ...] = ()) -> str:
+    settings = [word for each in (*CASES[case], *more) for word in ("--set", each)]
     done = helm("template", RELEASE, str(CHART), "--namespace", NAMESPACE, *settings)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def documents(case: str) -> Documents:
-    found = [each for each in yaml.safe_load_all(rendered(case)) if each]
+def documents(case: str, *more: str) -> Documents:
+    found = [each for each in yaml.safe_load_all(rendered(case, more)) if each]
     return {(each["kind"], each["metadata"]["name"]): each for each in found}
 
 
@@ -147,6 +148,7 @@ def test_each_installation_has_its_own_random_secret() -> None:
 def test_only_nodes_reach_the_cluster_port() -> None:
     found = documents("default")
     nodes, clients = found["NetworkPolicy", RELEASE]["spec"]["ingress"]
+    assert {15672, 15671} <= {each["port"] for each in clients["ports"]}
     assert [each["port"] for each in nodes["ports"]] == [25672]
     assert nodes["from"][0]["podSelector"]["matchLabels"] == found["Service", RELEASE]["spec"]["selector"]
     assert 25672 not in [each["port"] for each in clients["ports"]]
@@ -160,8 +162,59 @@ def test_the_monitor_scrapes_each_node_once() -> None:
     services = [name for (kind, name), each in found.items()
                 if kind == "Service" and wanted <= each["metadata"]["labels"].items()]  # fmt: skip
     assert services == [RELEASE]
-    ports = {each["name"] for each in found["Service", RELEASE]["spec"]["ports"]}
-    assert monitor["endpoints"][0]["port"] in ports
+    (endpoint,) = monitor["endpoints"]
+    ports = {each["name"]: each["port"] for each in found["Service", RELEASE]["spec"]["ports"]}
+    assert (endpoint["port"], endpoint["scheme"]) == ("https", "https")
+    assert endpoint["tlsConfig"]["ca"]["secret"] == {"name": "certificates", "key": "ca.crt"}
+    assert endpoint["tlsConfig"]["serverName"] == f"{RELEASE}.{NAMESPACE}.svc"
+    _, _, monitoring = found["NetworkPolicy", RELEASE]["spec"]["ingress"]
+    assert [each["port"] for each in monitoring["ports"]] == [ports["https"]]
+    (peer,) = monitoring["from"]
+    assert peer["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "monitoring"}
+
+
+def test_with_tls_the_api_and_the_probe_use_it(tmp_path: Path) -> None:
+    for case, ports in (("default", {"amqp", "http"}), ("tls", {"amqps", "https"})):
+        found = documents(case)
+        assert {each["name"] for each in found["Service", RELEASE]["spec"]["ports"]} == ports
+        (container,) = pod(found)["containers"]
+        probe = container["readinessProbe"]["httpGet"]
+        assert probe["port"] in ports and probe.get("scheme", "HTTP").lower() == probe["port"]
+    settings = settings_of(found, tmp_path)
+    assert settings.management_tls_listener == Address("0.0.0.0", 15671)
+    plain = [each["value"] for each in container["env"] if each.get("value", "").startswith("127.0.0.1:")]
+    assert plain == ["127.0.0.1:5672", "127.0.0.1:15672"]
+
+
+def test_scaling_restarts_no_node_and_removes_members(tmp_path: Path) -> None:
+    assert settings_of(documents("default"), tmp_path).discovery.cleanup_only_warns is False
+    checksums = []
+    for count, heartbeat in ((3, 60), (5, 60), (5, 61)):
+        found = documents("default", f"replicas={count}", f"settings=heartbeat = {heartbeat}")
+        checksums.append(found["StatefulSet", RELEASE]["spec"]["template"]["metadata"]["annotations"])
+    assert checksums[0] == checksums[1] != checksums[2], "a change of other settings restarts the nodes"
+
+
+def notes(tmp_path: Path, *settings: str) -> str:
+    """Return the rendered NOTES.txt. `helm template` omits it, so a copy of the chart has it as template."""
+    chart = tmp_path / "chart"
+    shutil.copytree(CHART, chart, dirs_exist_ok=True)
+    (chart / "notes").write_text((chart / "templates" / "NOTES.txt").read_text())
+    (chart / "templates" / "notes.yaml").write_text('notes: {{ tpl (.Files.Get "notes") . | toJson }}\n')
+    given = [word for each in settings for word in ("--set", each)]
+    done = helm("template", RELEASE, str(chart), "-n", NAMESPACE, "-s", "templates/notes.yaml", *given)
+    assert done.returncode == 0, done.stderr
+    found: str = yaml.safe_load(done.stdout)["notes"]
+    return found
+
+
+def test_the_notes_say_how_to_connect(tmp_path: Path) -> None:
+    plain = notes(tmp_path)
+    assert f"amqp://{RELEASE}.{NAMESPACE}.svc:5672" in plain and "http://localhost:15672" in plain
+    assert f"get secret {RELEASE} " in plain and "Argo CD" in plain
+    secured = notes(tmp_path, *TLS, "existingSecret=mine")
+    assert f"amqps://{RELEASE}.{NAMESPACE}.svc:5671" in secured and "https://localhost:15671" in secured
+    assert "get secret mine " in secured and "Argo CD" not in secured
 
 
 def test_the_chart_has_every_object_of_an_operated_cluster() -> None:

@@ -277,8 +277,14 @@ def test_the_manifest_fits_together(tmp_path: Path) -> None:
 
 def _exec_commands() -> Iterator[list[str]]:
     container = _container()
-    yield container["livenessProbe"]["exec"]["command"]
+    yield container["startupProbe"]["exec"]["command"]
     yield container["lifecycle"]["preStop"]["exec"]["command"]
+
+
+def test_a_large_journal_has_time_to_recover() -> None:
+    startup = _container()["startupProbe"]
+    assert startup["periodSeconds"] * startup["failureThreshold"] >= 1800
+    assert startup["exec"] == _container()["livenessProbe"]["exec"]
 
 
 @pytest.mark.parametrize("command", list(_exec_commands()), ids=" ".join)

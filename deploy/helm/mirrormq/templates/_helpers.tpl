@@ -10,3 +10,8 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- define "mirrormq.suffix" -}}
 .{{ .Release.Name }}-nodes.{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}
 {{- end }}
+
+{{- /* Whether clients may connect without TLS. */ -}}
+{{- define "mirrormq.plain" -}}
+{{ or .Values.tls.plainListener (not .Values.tls.existingSecret) }}
+{{- end }}
