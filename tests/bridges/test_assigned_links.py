@@ -7,7 +7,7 @@ from typing import Any
 from mirrormq.bridges.assigned_links import AssignedLinks
 from mirrormq.bridges.link_kinds import KINDS
 from mirrormq.metadata import commands as c
-from mirrormq.metadata.link_records import Link
+from mirrormq.metadata.link_records import Link, LinkChange
 from mirrormq.metadata.records import Node, Parameter, Vhost
 from mirrormq.metadata.state import MetadataState
 
@@ -51,7 +51,7 @@ class AssignedShovel:
         self.state.apply(command)
 
     def assign(self, epoch: int) -> None:
-        self.apply(c.AssignLinks([c.LinkChange(Link(*KEY, "a", 1, epoch))]))
+        self.apply(c.AssignLinks([LinkChange(Link(*KEY, "a", 1, epoch))]))
         self.links.compare()
 
 
