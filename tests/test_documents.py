@@ -149,6 +149,20 @@ def test_every_document_is_in_the_navigation_of_the_site() -> None:
     assert not missing
 
 
+def test_the_changelog_has_the_form_of_keep_a_changelog() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text()
+    versions = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert versions[0] == "[Unreleased]"
+    wrong = [name for name in versions[1:] if not re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", name)]
+    sections = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+    for version in re.split(r"^## .*$", text, flags=re.MULTILINE)[1:]:
+        found = re.findall(r"^### (.*)$", version, re.MULTILINE)
+        wrong += [name for name in found if name not in sections]
+        assert found == sorted(found, key=sections.index), "each section once, in this order"
+        assert len(found) == len(set(found))
+    assert not wrong
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
 def test_a_document_can_be_followed(path: Path) -> None:
     wrong = []
