@@ -61,7 +61,7 @@ def test_a_candidate_refused_because_of_a_later_term_campaigns_again_soon() -> N
     """B is in a later term, like a node that returns from a partition, and does not stand itself."""
     world = World("AB", settings=RaftSettings(election_ticks=120, stagger_ticks=3))
     world["B"].state.enter(7)
-    world["A"].state.elections.stand()
+    world["A"].state.elections.start_pre_vote()
     world.pump(world.nodes["A"])
     world.until(world.leaders, 3 * ROUND_TRIPS)
     assert world.leaders() == ["A"]

@@ -50,7 +50,7 @@ def test_of_two_nodes_one_goes_on_alone_and_the_other_catches_up() -> None:
 
 def test_a_leader_of_a_minority_seeks_a_majority_at_the_first_answer() -> None:
     world = World("ABC", rule=Reachable, settings=RaftSettings(election_ticks=240, stagger_ticks=3))
-    world["A"].state.elections.stand()
+    world["A"].state.elections.start_pre_vote()
     world.pump(world.nodes["A"])
     world.until(world.leaders)
     world.partition("A", "B", "C")
@@ -96,14 +96,14 @@ def test_two_nodes_that_both_did_something_are_forked_until_one_is_reset(seed: i
 def test_no_node_waits_a_whole_timeout_after_the_fork_has_healed() -> None:
     """A requested B's vote before either knew of the fork; then B returns to A's history."""
     world = World("AB", rule=Reachable, settings=RaftSettings(election_ticks=240, stagger_ticks=3))
-    world["A"].state.elections.stand()
+    world["A"].state.elections.start_pre_vote()
     world.pump(world.nodes["A"])
     world.until(world.leaders)
     world.partition()
     world.write("A"), world.write("B")
     world.heal()
     world["A"].state.follow(world["A"].term + 1, None)
-    world["A"].state.elections.stand()
+    world["A"].state.elections.start_pre_vote()
     world.until(lambda: forks(world, "A") and forks(world, "B"))
     assert world.leaders() == ["B"]
     world.reset("B", "A")

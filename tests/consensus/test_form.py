@@ -24,7 +24,7 @@ from mirrormq.consensus.raft_messages import (
     Members,
     Nothing,
     PreVote,
-    StandNow,
+    TimeoutNow,
     Vote,
     VoteReply,
 )
@@ -64,7 +64,7 @@ ENTRIES = tuple(Entry(number, 2, 3, payload) for number, payload in enumerate(PA
         AppendReply(1, False, 2, HISTORY),
         Chunk(1, 2, 3, 4, b"part", HISTORY),
         ChunkReply(1, 2, 3),
-        StandNow(1),
+        TimeoutNow(1),
         Forward(1, 2, b"data"),
     ],
 )

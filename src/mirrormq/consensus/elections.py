@@ -41,7 +41,7 @@ class Elections:
             self._exchange_histories()
         self.silence += 1
         if self.silence >= self._patience:
-            self.stand()
+            self.start_pre_vote()
 
     def _exchange_histories(self) -> None:
         """Request the log histories of forked peers.
@@ -64,7 +64,7 @@ class Elections:
         if state.name not in state.voters:
             return
         if not self._stagger():
-            self.stand()
+            self.start_pre_vote()
 
     def _stagger(self) -> int:
         """Shorten the election timeout by this node's place among the voters present; return that place.
@@ -78,19 +78,19 @@ class Elections:
         return place
 
     def peer_returned(self) -> None:
-        """Stand soon, because the vote of a peer that was forked may be the missing one."""
+        """Start a pre-vote soon, because the vote of a peer that was forked may be the missing one."""
         if self._state.leader is None:
             self._stagger()
 
-    def stand_again(self) -> None:
-        """Stand soon after this leader saw a later term.
+    def start_pre_vote_soon(self) -> None:
+        """Start a pre-vote soon after this leader saw a later term.
 
         The node in that term may not want to lead: it returned from a fork or a partition. Without this, the
         cluster waits for a full election timeout.
         """
         self._patience = self._state.settings.stagger_ticks
 
-    def stand(self) -> None:
+    def start_pre_vote(self) -> None:
         """Send pre-vote requests: find out whether an election can be won before entering a new term."""
         state = self._state
         abstains = state.durable_states.abstains

@@ -11,7 +11,7 @@ from __future__ import annotations
 from mirrormq.consensus.follower_progress import Mode, Progress
 from mirrormq.consensus.log_history import NOTHING, LogRelation
 from mirrormq.consensus.quorum import agreed_index, is_quorum
-from mirrormq.consensus.raft_messages import Append, AppendReply, ChunkReply, StandNow
+from mirrormq.consensus.raft_messages import Append, AppendReply, ChunkReply, TimeoutNow
 from mirrormq.consensus.raft_state import RaftState
 
 
@@ -133,7 +133,7 @@ class LeaderReplication:
 
     def _hand_over_if_caught_up(self, peer: str) -> None:
         if peer == self._successor and self.followers[peer].match == self._state.log.last:
-            self._state.send(peer, StandNow(self._state.term))
+            self._state.send(peer, TimeoutNow(self._state.term))
 
     def flush(self) -> None:
         """Build the messages that are due."""

@@ -25,7 +25,7 @@ class QuorumRule(Protocol):
     def electorate(self, voters: Names, reachable: Names, me: str) -> Names: ...
 
     def may_go_on(self, voters: Names, reachable: Names, me: str) -> bool:
-        """Tell whether this node may stand for election or stay leader at all."""
+        """Tell whether this node may become candidate or stay leader at all."""
 
 
 class Majority:

@@ -67,7 +67,7 @@ Differences from the paper
    histories is then the paper's "at least as up-to-date", and the rest is never used.
 *  Messages leave after everything is persisted: the leader does not overlap its disk with its followers'.
 *  Any node accepts proposals and forwards them; duplicates are recognised when applied.
-*  The failure detector is a hint, never proof. When it reports the leader gone, candidates stand at once, one
+*  The failure detector is a hint, never proof. When it reports the leader gone, candidates start at once, one
    after another by name, instead of after an election timeout. Pre-votes still come first, so peers refuse a
    wrong candidate. A leader that lost its quorum by its own detector steps down before the timeout proves it.
 """
@@ -95,7 +95,7 @@ from mirrormq.consensus.raft_messages import (
     Message,
     PreVote,
     Snapshot,
-    StandNow,
+    TimeoutNow,
     Vote,
     VoteReply,
 )
@@ -216,7 +216,7 @@ class Consensus:
                 self._following.chunk(sender, message)
             case ChunkReply():
                 state.replication.chunk_wanted(sender, message)
-            case StandNow():
+            case TimeoutNow():
                 if message.term == state.term and sender == state.leader:
                     state.elections.campaign(transfer=True)
 
@@ -239,7 +239,7 @@ class Consensus:
 
     def campaign(self) -> None:
         """Stand for election now, without waiting for the election timeout."""
-        self.state.elections.stand()
+        self.state.elections.start_pre_vote()
 
     def transfer_leadership(self, to: str) -> None:
         """Transfer leadership to a voter as soon as its log is complete. Only the leader may do this.

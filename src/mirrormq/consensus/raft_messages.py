@@ -162,7 +162,7 @@ class PreVote(msgspec.Struct, frozen=True, array_like=True, tag=0):
 
 
 class Vote(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """Vote request. `transfer` is set if the leader requested the election (`StandNow`)."""
+    """Vote request. `transfer` is set if the leader requested the election (`TimeoutNow`)."""
 
     term: int
     history: LogHistory
@@ -222,8 +222,8 @@ class ChunkReply(msgspec.Struct, frozen=True, array_like=True, tag=6):
     offset: int
 
 
-class StandNow(msgspec.Struct, frozen=True, array_like=True, tag=7):
-    """Leadership transfer: the receiver must stand for election at once."""
+class TimeoutNow(msgspec.Struct, frozen=True, array_like=True, tag=7):
+    """Leadership transfer: the receiver must start an election at once."""
 
     term: int
 
@@ -236,4 +236,4 @@ class Forward(msgspec.Struct, frozen=True, array_like=True, tag=8):
     data: bytes
 
 
-Message = PreVote | Vote | VoteReply | Append | AppendReply | Chunk | ChunkReply | StandNow | Forward
+Message = PreVote | Vote | VoteReply | Append | AppendReply | Chunk | ChunkReply | TimeoutNow | Forward

@@ -109,7 +109,7 @@ class RaftState:
 
     @property
     def may_go_on(self) -> bool:
-        """Whether the quorum rule lets this node stand or lead."""
+        """Whether the quorum rule lets this node be candidate or leader."""
         return self.rule.may_go_on(self.voters, self._linked, self.name)
 
     @property
@@ -145,4 +145,4 @@ class RaftState:
         self.leader = leader
         self.elections.rest()
         if deposed:
-            self.elections.stand_again()
+            self.elections.start_pre_vote_soon()
