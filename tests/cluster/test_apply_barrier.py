@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirrormq.cluster.apply_barrier import PATIENCE_TICKS, ApplyBarrier
+from mirrormq.cluster.apply_barrier import REPLY_TIMEOUT_TICKS, ApplyBarrier
 from mirrormq.cluster.cluster_messages import ClusterMessage, Reach
 
 
@@ -88,7 +88,7 @@ def test_a_node_that_says_nothing_is_not_waited_for_long() -> None:
     scene = Scene("b")
     scene.wait(1)
     scene.work()
-    for _ in range(PATIENCE_TICKS):
+    for _ in range(REPLY_TIMEOUT_TICKS):
         assert scene.reported == []
         scene.applied_on_all.tick()
         scene.work()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirrormq.cluster.partitions import PartitionHandling
-from mirrormq.cluster.state_transfer import PATIENCE_MS, StateChunk, StateFetch, StateRequest
+from mirrormq.cluster.state_transfer import WINNER_TIMEOUT_MS, StateChunk, StateFetch, StateRequest
 from mirrormq.metadata.state import MetadataState
 from tests.cluster.controllers import Cluster
 
@@ -63,9 +63,9 @@ def test_a_silent_winner_is_not_waited_for_for_ever() -> None:
     assert waiting.goes_on(1000)
     waiting.received("b", StateChunk(1, 0, 10, b"12345"))
     assert asked == [StateRequest(0, 0), StateRequest(1, 5)]
-    assert waiting.goes_on(1000 + PATIENCE_MS), "it was heard of since"
-    assert waiting.goes_on(1000 + 2 * PATIENCE_MS - 1)
-    assert not waiting.goes_on(1000 + 2 * PATIENCE_MS)
+    assert waiting.goes_on(1000 + WINNER_TIMEOUT_MS), "it was heard of since"
+    assert waiting.goes_on(1000 + 2 * WINNER_TIMEOUT_MS - 1)
+    assert not waiting.goes_on(1000 + 2 * WINNER_TIMEOUT_MS)
 
 
 def test_it_is_over_when_there_is_no_fork_any_more() -> None:

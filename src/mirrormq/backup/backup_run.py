@@ -34,7 +34,7 @@ from mirrormq.spark.client.client_errors import RequestRefused
 
 Progress = Callable[[str], None]
 
-GONE_PATIENCE_S = 60.0
+MASTER_TIMEOUT_S = 60.0
 """Time to wait for a queue without a reachable master: longer than a failover takes."""
 
 
@@ -67,7 +67,7 @@ def _back_up_queue(
     cluster: ClusterAccess, writer: BackupWriter, queue: Queue, file_name: str
 ) -> QueueEntry | None:
     """Write the messages of one queue; None if the queue was deleted meanwhile."""
-    deadline_s = time.monotonic() + GONE_PATIENCE_S
+    deadline_s = time.monotonic() + MASTER_TIMEOUT_S
     while True:
         try:
             extent, cut = cluster.cut(queue.vhost, queue.name)

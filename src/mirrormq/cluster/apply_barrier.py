@@ -4,7 +4,7 @@ Commit needs a majority only, and the other nodes apply the change a moment late
 could be answered that its queue exists, while another client's node does not know the queue yet. The node
 that wrote the change therefore requests the applied index of the others, and answers its client when all
 have reached its own. It waits for nodes that it has a link to and no fork with. It stops waiting for a node
-that does not reply for `PATIENCE_TICKS`; the failure detector handles that node.
+that does not reply for `REPLY_TIMEOUT_TICKS`; the failure detector handles that node.
 
 One request at a time is in flight to each node, for the latest change that a client waits for. A thousand
 declarations in a row therefore need few requests.
@@ -19,7 +19,7 @@ from typing import NamedTuple
 from mirrormq.cluster.cluster_messages import Reach
 from mirrormq.cluster.membership_changes import Send
 
-PATIENCE_TICKS = 40
+REPLY_TIMEOUT_TICKS = 40
 """Ticks to wait for a reply: one second. A node that is merely busy replies within milliseconds."""
 
 
@@ -82,6 +82,6 @@ class ApplyBarrier:
     def _arrived(self, applied_on_all: int) -> Iterable[Callable[[], None]]:
         while self._waiting:
             first = self._waiting[0]
-            if first.mark > applied_on_all and self._ticks - first.since < PATIENCE_TICKS:
+            if first.mark > applied_on_all and self._ticks - first.since < REPLY_TIMEOUT_TICKS:
                 return
             yield self._waiting.popleft().callback

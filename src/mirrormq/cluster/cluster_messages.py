@@ -34,7 +34,7 @@ class ForgottenNotice(msgspec.Struct, frozen=True, array_like=True, tag="forgott
     """Notice of a leader to a node that is no longer a member and does not know it."""
 
 
-class StateKnown(msgspec.Struct, frozen=True, array_like=True, tag="state-known"):
+class DurableStateReply(msgspec.Struct, frozen=True, array_like=True, tag="state-known"):
     """Reply to a node's statement of its durable state: the first message on a link."""
 
     lost: DurableState | None = None
@@ -49,4 +49,4 @@ class Reach(msgspec.Struct, frozen=True, array_like=True, tag="reach"):
     """Whether the receiver must reply once it has applied `index`; otherwise the sender has applied it."""
 
 
-ClusterMessage = RaftMessage | JoinRequest | JoinRefused | ForgottenNotice | StateKnown | Reach
+ClusterMessage = RaftMessage | JoinRequest | JoinRefused | ForgottenNotice | DurableStateReply | Reach

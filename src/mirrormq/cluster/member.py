@@ -20,12 +20,12 @@ from mirrormq.cluster.apply_barrier import ApplyBarrier
 from mirrormq.cluster.cluster_limits import DEFAULT_LIMITS, ClusterLimits
 from mirrormq.cluster.cluster_messages import (
     ClusterMessage,
+    DurableStateReply,
     ForgottenNotice,
     JoinRefused,
     JoinRequest,
     RaftMessage,
     Reach,
-    StateKnown,
 )
 from mirrormq.cluster.member_events import (
     CaughtUp,
@@ -67,7 +67,7 @@ STARTUP_TICKS = 80
 One of them may remember more of its disk than is on it (`durable_states`)."""
 
 
-def _nowhere(peer: str, message: ClusterMessage, urgent: bool) -> None:
+def _discard(peer: str, message: ClusterMessage, urgent: bool) -> None:
     """Drop a message: `send` of a node without links."""
 
 
@@ -94,7 +94,7 @@ class Member:
         storage: RaftStorage,
         rule: QuorumRule,
         choose: Callable[[int], int],
-        send: Send = _nowhere,
+        send: Send = _discard,
         wake: Callable[[], None] = _no_wake,
         *,
         address: str = "",
@@ -203,7 +203,7 @@ class Member:
         if self._startup_ticks:
             self._startup_ticks -= 1
             if not self._startup_ticks:
-                self._presence_changed()  # it may stand now
+                self._presence_changed()  # it may become candidate now
         self.consensus.tick()
         self._membership_changes.tick()
         self._apply_barrier.tick()
@@ -226,14 +226,14 @@ class Member:
             return
         was_behind = stated.name in self.consensus.behind
         lost = self.consensus.peer_linked(stated)
-        self._send(stated.name, StateKnown(lost), urgent=True)
+        self._send(stated.name, DurableStateReply(lost), urgent=True)
         if lost is not None:
             self._events.append(WentBack(stated.name))
         if lost is not None and not was_behind:
             # A process that starts after the restored one, while that has not caught up, adds no damage.
             self.metadata.write(commands.ReportOutdated(stated.name, stated.start))
 
-    def _state_known(self, lost: DurableState | None) -> None:
+    def _durable_state_reply(self, lost: DurableState | None) -> None:
         """Record that a peer has compared this node's disk with its remembered state."""
         if lost is not None:
             self._events.append(WentBack(self.name))
@@ -277,9 +277,9 @@ class Member:
             case JoinRefused():
                 if not self.joined:
                     self._events.append(Refused(peer, message.reason))
-            case StateKnown():
+            case DurableStateReply():
                 self._met.add(peer)
-                self._state_known(message.lost)
+                self._durable_state_reply(message.lost)
             case ForgottenNotice():
                 if self.leader is None:
                     self._events.append(Forgotten(peer))

@@ -24,7 +24,7 @@ from mirrormq.consensus import LogHistory, Snapshot
 from mirrormq.consensus.log_history import common_index
 from mirrormq.metadata.state import MetadataState
 
-PATIENCE_MS = 5000
+WINNER_TIMEOUT_MS = 5000
 """Time that the winner may be silent before the attempt is abandoned."""
 
 STATE_BYTES_MAX = 1 << 30
@@ -114,7 +114,7 @@ class StateFetch:
             return self.under_way
         if self._heard_ms is None:
             self._heard_ms = now_ms
-        if self.winner not in self._member.consensus.forks or now_ms - self._heard_ms >= PATIENCE_MS:
+        if self.winner not in self._member.consensus.forks or now_ms - self._heard_ms >= WINNER_TIMEOUT_MS:
             self._end()
         return self.under_way
 

@@ -44,7 +44,7 @@ DAMAGED = "damaged"
 """Journal fault: recovery found damage in the middle of the journal, or a segment is missing."""
 
 
-def born(state: MetadataState, queue: Queue) -> Queue:
+def new_queue(state: MetadataState, queue: Queue) -> Queue:
     """Return a declared queue in a ring with the present incarnations of its members' nodes."""
     ring = queue.ring
     incarnations = {name: state.nodes[name].incarnation for name in ring.members if name in state.nodes}

@@ -327,7 +327,7 @@ class MetadataState:
             given = self.next_queue_id if before is None else before.queue_id
             queue = msgspec.structs.replace(queue, queue_id=given)
         self.next_queue_id = max(self.next_queue_id, queue.queue_id + 1)
-        self.store(ring_commands.born(self, queue) if before is None else queue)
+        self.store(ring_commands.new_queue(self, queue) if before is None else queue)
 
     def _delete_queue(self, command: c.DeleteQueue) -> None:
         queue = self.queues.get((command.vhost, command.name))
