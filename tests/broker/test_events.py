@@ -78,7 +78,7 @@ class Heard:
             live=LiveView(self.node.broker),
             app_state=AppState.RUNNING,
             settled=_at_once,
-            cluster=SimpleNamespace(ask_others=_nobody),
+            cluster=SimpleNamespace(ask_other_nodes=_nobody),
         )
         reply = asyncio.run(answer(cast(Any, node), Request(verb, list(arguments), options)))
         assert reply["ok"], reply

@@ -42,7 +42,7 @@ class Alone:
         self.partitions: dict[str, list[str]] = {}
         self.address = ""
 
-    async def ask_others(self, request: Request) -> list[Any]:
+    async def ask_other_nodes(self, request: Request) -> list[Any]:
         """Return no results: there are no other nodes."""
         return []
 

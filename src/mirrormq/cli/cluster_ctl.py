@@ -18,7 +18,7 @@ from mirrormq.control.control_protocol import EXIT_DATA, EXIT_SOFTWARE, ControlE
 POLL_S = 0.1
 AWAIT_NODES_S = 300
 """Default timeout of rabbitmqctl for await_online_nodes."""
-ASK_NEIGHBOUR_S = 5.0
+LOCAL_NODE_TIMEOUT_S = 5.0
 """Timeout of the request for a local node's cluster address."""
 
 NOT_FROM_HERE = (
@@ -75,18 +75,20 @@ def join_cluster(verb: CtlCommand, line: CommandLine) -> int:
     invoke.show_banner(verb, line)
     line.options.pop("disc", None)
     line.options.pop("ram", None)
-    address = f"{name.partition('@')[2]}:{port}" if port else _neighbour(name)
+    address = f"{name.partition('@')[2]}:{port}" if port else _local_node_address(name)
     note = invoke.ask(line, "join_cluster", [name], {"address": address} if address else {})
     if note and not line.is_quiet:
         print(note)
     return 0
 
 
-def _neighbour(name: str) -> str:
+def _local_node_address(name: str) -> str:
     """Return the cluster address of a running node on this host, else an empty text."""
     try:
         directory = runtime_directory(os.environ)
-        return str(control_client.call(directory, name, Request("ping"), ASK_NEIGHBOUR_S).get("cluster", ""))
+        return str(
+            control_client.call(directory, name, Request("ping"), LOCAL_NODE_TIMEOUT_S).get("cluster", "")
+        )
     except ControlError:
         return ""
 

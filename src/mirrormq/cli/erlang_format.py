@@ -66,7 +66,7 @@ class TermPart:
         return not self.brackets and not self.numbers
 
 
-class _TooFarRight(Exception):
+class _LineTooLong(Exception):
     """Layout failure: the elements beside an atom would begin beyond the middle of the line."""
 
 
@@ -77,7 +77,7 @@ def written(term: Any) -> str:
     for step in (BESIDE, 4):
         try:
             return _pretty_printed(piece, step)
-        except _TooFarRight:
+        except _LineTooLong:
             continue
     return _pretty_printed(piece, 1)
 
@@ -127,7 +127,7 @@ class _PrettyPrinter:
 
     def _allowed(self, margin: int) -> int:
         if margin >= FURTHEST_COLUMN and self._step != 1:
-            raise _TooFarRight
+            raise _LineTooLong
         return margin
 
     def _put_each(self, pieces: Sequence[TermPart], margin: int, closing: int, spare: int = 0) -> None:

@@ -17,7 +17,7 @@ Row = TypeVar("Row")
 
 
 @coroutine
-def others_turn() -> Generator[None, None, None]:
+def yield_to_loop() -> Generator[None, None, None]:
     """Yield to the event loop once; a bare yield works with any loop."""
     yield
 
@@ -28,7 +28,7 @@ async def collected(rows: Iterable[Row]) -> list[Row]:
     remaining = iter(rows)
     while chunk := list(islice(remaining, SLICE_ROWS)):
         collected_rows += chunk
-        await others_turn()
+        await yield_to_loop()
     return collected_rows
 
 
@@ -40,7 +40,7 @@ async def encoded(reply: dict[str, Any]) -> bytes:
     parts = []
     for start in range(0, len(rows), SLICE_ROWS):
         parts.append(encode_document(rows[start : start + SLICE_ROWS])[1:-1])
-        await others_turn()
+        await yield_to_loop()
     return b'{"ok":true,"result":[' + b",".join(parts) + b"]}"
 
 

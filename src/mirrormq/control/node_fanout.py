@@ -22,7 +22,7 @@ async def on_all_nodes(node: NodeShell, request: Request, own: Callable[[], Any]
     if request.flag(HERE):
         return [own()]
     passed_on = replace(request, options={**request.options, HERE: True})
-    return [own(), *await node.cluster.ask_others(passed_on)]
+    return [own(), *await node.cluster.ask_other_nodes(passed_on)]
 
 
 async def rows_of_all_nodes(

@@ -153,7 +153,7 @@ class ClusterInterface(Protocol):
     async def ask(self, peer: str, request: Request, timeout_s: float | None = None) -> Any:
         """Return the result of a command on another node; raise ControlError if no reply arrives in time."""
 
-    async def ask_others(self, request: Request) -> list[Any]:
+    async def ask_other_nodes(self, request: Request) -> list[Any]:
         """Run a command on all other running nodes and return the results of those that reply."""
 
     async def join(self, name: str, address: str) -> bool:

@@ -185,7 +185,7 @@ def _admit(call: ApiRequest, route: ApiRoute) -> None:
         route.access(call)
     except HttpRefusal as refusal:
         if refusal.status != NOT_FOUND:
-            call.node.turned_away()
+            call.node.count_refusal()
             raise
         refused = refusal
     if (

@@ -126,7 +126,7 @@ class ManagedNode(ControlledNode, Protocol):
     def longest_turn_s(self, window_s: int) -> float:
         """Return the longest turn of the event loop in the last seconds, without fsync."""
 
-    def turned_away(self) -> None:
+    def count_refusal(self) -> None:
         """Count a refused request of an authenticated user as a failed login, as RabbitMQ does."""
 
     def warn(self, line: str) -> None:

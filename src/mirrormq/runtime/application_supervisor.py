@@ -38,7 +38,7 @@ EXPECTED = (StartError, ControlError, DamageError, JournalFailed, OSError)
 """Errors that may prevent a start without a fault in this code."""
 
 
-LOST_TO_OTHERS = "another side of the cluster has won"
+LOST_TO_OTHER_SIDE = "another side of the cluster has won"
 
 
 class ApplicationSupervisor:
@@ -151,7 +151,7 @@ class ApplicationSupervisor:
             if application is not None:
                 application.orphan_collector.let_go(fork)
 
-        await self.end(LOST_TO_OTHERS, done, let_go)
+        await self.end(LOST_TO_OTHER_SIDE, done, let_go)
 
     def _set_aside_on_disk(self, fork: LostFork) -> tuple[int, int]:
         settings = self._node.settings

@@ -100,7 +100,7 @@ class _Managed:
             raise ClientGone
         return decided.result()
 
-    def turned_away(self) -> None:
+    def count_refusal(self) -> None:
         logins = self.broker.events.logins
         logins[HTTP, True] -= 1
         logins[HTTP, False] += 1

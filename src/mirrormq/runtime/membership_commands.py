@@ -85,7 +85,7 @@ class MembershipCommands:
     async def ask(self, peer: str, request: Request, timeout_s: float | None = None) -> Any:
         return await self._cluster_node.rpc.ask(peer, request, timeout_s or ANSWER_TIMEOUT_S)
 
-    async def ask_others(self, request: Request) -> list[Any]:
+    async def ask_other_nodes(self, request: Request) -> list[Any]:
         peers = [name for name in self.running if name != self._settings.name]
         answers = await asyncio.gather(*(self.ask(peer, request) for peer in peers), return_exceptions=True)
         for peer, answer in zip(peers, answers, strict=True):

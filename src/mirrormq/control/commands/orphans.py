@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 from mirrormq.broker.orphan_restorer import OrphanRestorer
 from mirrormq.cluster.orphan_store import OrphanTitle
-from mirrormq.control.chunked_rows import others_turn
+from mirrormq.control.chunked_rows import yield_to_loop
 from mirrormq.control.control_protocol import EXIT_USAGE, ControlError, Request
 from mirrormq.control.node_fanout import rows_of_all_nodes
 from mirrormq.control.node_interface import NodeShell
@@ -115,7 +115,7 @@ async def _write(node: NodeShell, number: int, file: TextIO) -> int:
         count += len(messages)
         title = node.live.orphans.kept.titles[number]
         file.writelines(json.dumps(_line(title, message)) + "\n" for message in messages)
-        await others_turn()
+        await yield_to_loop()
     return count
 
 
