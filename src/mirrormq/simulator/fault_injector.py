@@ -60,7 +60,7 @@ class FaultScene(ChurnHost, Protocol):
     def write(self, command: c.Command) -> None:
         """Write a command through any running node."""
 
-    def deaf(self, from_ms: int, to_ms: int) -> None:
+    def excuse_reports(self, from_ms: int, to_ms: int) -> None:
         """Excuse reports that a node sent in this time: they may not have arrived."""
 
     def single_copy(self, from_ms: int, to_ms: int) -> None:
@@ -129,9 +129,9 @@ class FaultInjector:
         self._changes += fault.kind in ("policy", "leave")
         unheard_since = now - ROUND_MS - max(node.flush_ms for node in self._scene.nodes.values())
         if fault.kind in ("partition", "one-way", "clog", "freeze"):
-            self._scene.deaf(unheard_since, now + fault.ends_ms - fault.begins_ms + 2 * SILENCE_MS)
+            self._scene.excuse_reports(unheard_since, now + fault.ends_ms - fault.begins_ms + 2 * SILENCE_MS)
         elif fault.kind == "reset":
-            self._scene.deaf(unheard_since, now + SETTLED_MS)
+            self._scene.excuse_reports(unheard_since, now + SETTLED_MS)
         self._begin[fault.kind](fault)
         if fault.kind in self._end:
             self._scene.timeline.after(fault.ends_ms - fault.begins_ms, lambda: self._undo(fault))
@@ -154,7 +154,7 @@ class FaultInjector:
         if power:  # the journal records a delivery a moment after the master has made it,
             # but the delivery does not wait for the disk
             unheard_since = min(unheard_since, node.disk.unsynced_since_ms() - ROUND_MS)
-        self._scene.deaf(unheard_since, now + unnoticed)
+        self._scene.excuse_reports(unheard_since, now + unnoticed)
         node.die(power=power)
 
     def _stop_for_a_while(self, name: str, power: bool) -> None:

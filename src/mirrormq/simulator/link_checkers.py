@@ -80,7 +80,7 @@ class LinksKeepOrder:
     def finish(self, end: EndState) -> Iterator[str]:
         history = end.history
         for source, copy in _destinations(self._routes, end) if not self._parting else ():
-            excused = self._damaged | _received_in_a_crowd(history, source)
+            excused = self._damaged | _received_while_crowded(history, source)
             first = dict.fromkeys(body for body in copy.bodies if body not in excused)
             wrong = overtaken(
                 (sent.channel, sent, body) for body in first if (sent := history.sent.get(body)) is not None
@@ -134,7 +134,7 @@ def _destinations(routes: Iterable[Route], end: EndState) -> Iterator[tuple[str,
             yield route.source, masters[route.destination]
 
 
-def _received_in_a_crowd(history: RunHistory, source: str) -> set[str]:
+def _received_while_crowded(history: RunHistory, source: str) -> set[str]:
     return {
         record.body
         for record in history.received

@@ -15,7 +15,7 @@ from mirrormq.simulator.fault_injector import FaultInjector
 from mirrormq.simulator.membership_churn import ChurnHost
 from mirrormq.simulator.simulated_node import SimulatedNode
 
-PATIENCE_MS = 4000
+MERGE_AFTER_MS = 4000
 """Time in which nodes find each other again without the operator, if they can."""
 
 POLICY_MS = 1000
@@ -58,7 +58,7 @@ class Operator:
             self._apart_since_ms = None
         elif self._apart_since_ms is None:
             self._apart_since_ms = now
-        elif now - self._apart_since_ms >= PATIENCE_MS:
+        elif now - self._apart_since_ms >= MERGE_AFTER_MS:
             self._restart_losers()
 
     def _apart(self) -> list[str]:

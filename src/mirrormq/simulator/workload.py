@@ -46,7 +46,7 @@ BURST = 3
 then."""
 
 PREFETCH = 5
-PATIENCE_MS = 15_000
+REPLY_WAIT_MS = 15_000
 """Reply timeout: a client that waits longer disconnects and tries another node."""
 
 PACE_MS = 250
@@ -163,7 +163,7 @@ class SimulatedClient:
         """Return whether the client gives up its connection. At the end of a run no client does: every
         request must be answered."""
         waits_ms = self.hosts.timeline.now_ms - self._heard_ms
-        return self.session is not None and not self.resting and self.waiting() and waits_ms > PATIENCE_MS
+        return self.session is not None and not self.resting and self.waiting() and waits_ms > REPLY_WAIT_MS
 
     def _is_gone(self) -> bool:
         return self.hosts.broker(self.node) is not self.broker
@@ -175,11 +175,11 @@ class SimulatedClient:
         self.node, self.broker = node, broker
         self._heard_ms = self.hosts.timeline.now_ms
         self._connections += 1
-        self.session = SimulatedSession(broker, self._hear)
+        self.session = SimulatedSession(broker, self._on_event)
         self.begin()
         self.hosts.nudge(node)
 
-    def _hear(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         if self.session is None:
             return  # the client hung up at an earlier event of the same output
         self._heard_ms = self.hosts.timeline.now_ms

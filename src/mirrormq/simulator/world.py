@@ -244,7 +244,7 @@ class World:
                 node.mark_dirty()
                 return
 
-    def deaf(self, from_ms: int, to_ms: int) -> None:
+    def excuse_reports(self, from_ms: int, to_ms: int) -> None:
         """Excuse reports that a node sent in this time: they may not have arrived."""
         self.redelivery.excuse(from_ms, to_ms)
 
@@ -317,7 +317,7 @@ class World:
         self.link_run.check_runners()
         if self._stories() > 1:
             self.held.excuse()
-            self.deaf(now - 2 * CHECK_MS, now + 2 * CHECK_MS)
+            self.excuse_reports(now - 2 * CHECK_MS, now + 2 * CHECK_MS)
         for node in self.nodes.values():
             broker = self.broker(node.name)
             if broker is not None:
