@@ -57,7 +57,7 @@ CONSUMER_CHECK_INTERVAL_MS = 60_000
 """Interval in which RabbitMQ checks for deliveries that were not acknowledged in time."""
 
 
-def _nowhere(peer: str, message: RemoteMessage | RingBatch) -> None:
+def _discard(peer: str, message: RemoteMessage | RingBatch) -> None:
     """Discard a message: a single node has no peers."""
 
 
@@ -74,7 +74,7 @@ class Environment(NamedTuple):
     """Return a random number below the argument."""
     verify_password: Callable[[PasswordCheck], None]
     """Check a password outside the event loop, because good hashes are slow."""
-    send: Callable[[str, RemoteMessage | RingBatch], None] = _nowhere
+    send: Callable[[str, RemoteMessage | RingBatch], None] = _discard
     """Send a message to another node if a link to it is up."""
     congested: Callable[[str], bool] = _never
     """Return whether the backlog to a node is so long that senders must wait."""

@@ -23,7 +23,7 @@ class QueueCopy(NamedTuple):
     pattern: str
 
 
-def wish(arguments: Table) -> QueueCopy | None:
+def requested_copy(arguments: Table) -> QueueCopy | None:
     """Return the copy that the arguments of a queue request, or None."""
     source = _text(arguments, COPY_FROM)
     if not source:

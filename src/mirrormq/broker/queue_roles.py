@@ -82,7 +82,7 @@ class QueueRoles:
             else:
                 self._take_over(record, before)
         else:
-            self._leave_to_others(record, before)
+            self._follow_master(record, before)
 
     def remove(self, name: str) -> None:
         """Remove a deleted queue."""
@@ -176,7 +176,7 @@ class QueueRoles:
 
     # -- mirror or no member --------------------------------------------------------------------
 
-    def _leave_to_others(self, record: records.Queue, before: QueueInterface | None) -> None:
+    def _follow_master(self, record: records.Queue, before: QueueInterface | None) -> None:
         if not self._is_same(record, before):
             self._replace(record, before)
         rings = self._broker.replica_manager

@@ -305,9 +305,9 @@ class Vhost:
         self._queue_roles.follow(record)
         self.broker.repairs.ring_changed(record.queue_id)
         if is_new:
-            wish = queue_copies.wish(arguments_of(record))
-            if wish is not None:
-                self.router.copies.add(record.name, wish.source, wish.pattern)
+            requested_copy = queue_copies.requested_copy(arguments_of(record))
+            if requested_copy is not None:
+                self.router.copies.add(record.name, requested_copy.source, requested_copy.pattern)
             self.router.invalidate()
 
     def _remove_queue(self, record: records.Queue) -> None:

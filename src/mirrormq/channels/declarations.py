@@ -236,14 +236,17 @@ def _check_dead_letter_rights(channel: Channel, name: str, arguments: Table) -> 
 
 def _check_copy_rights(channel: Channel, arguments: Table) -> None:
     """Check the read permission for a named copy: it receives everything that the source queue receives."""
-    wish = queue_copies.wish(arguments)
-    if wish is None:
+    requested_copy = queue_copies.requested_copy(arguments)
+    if requested_copy is None:
         return
-    channel.check_permission("queue", wish.source, "read")
-    source, owner = channel.vhost.find_queue(wish.source), channel.vhost.owner_of(wish.source)
+    channel.check_permission("queue", requested_copy.source, "read")
+    source, owner = (
+        channel.vhost.find_queue(requested_copy.source),
+        channel.vhost.owner_of(requested_copy.source),
+    )
     foreign = source is not None and source.exclusive and owner is None
     if foreign or owner not in (None, channel.connection):
-        raise ResourceLocked(declaration_checks.locked_text(channel.vhost.name, wish.source))
+        raise ResourceLocked(declaration_checks.locked_text(channel.vhost.name, requested_copy.source))
 
 
 def queue_delete(channel: Channel, method: methods.QueueDelete) -> None:

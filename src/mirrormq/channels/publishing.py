@@ -84,15 +84,15 @@ class Publishing:
         exchange, routing_key = method.exchange, method.routing_key
         # RabbitMQ's order decides which of several mistakes is reported: immediate, permission, unknown
         # exchange, internal exchange, topic permission.
-        asks_broker = _is_range_request(exchange, routing_key)
-        if not asks_broker:
+        is_range_request = _is_range_request(exchange, routing_key)
+        if not is_range_request:
             channel.check_permission("exchange", exchange, "write")
         record = vhost.exchange_record(exchange)
         if record.internal:
             raise AccessRefused(f"cannot publish to internal exchange '{exchange}' in vhost '{vhost.name}'")
         channel.check_topic(exchange, routing_key, "write")
         route = Route(publish, exchange, routing_key, mandatory=method.mandatory)
-        if not asks_broker and vhost.router.may_remember(exchange):
+        if not is_range_request and vhost.router.may_remember(exchange):
             queues = vhost.queues_for(exchange, routing_key)
             if queues:
                 destination = Destination(exchange, queues)
@@ -118,7 +118,7 @@ class Publishing:
                 envelope = None
                 if route.destination is not None:
                     traits = plain_traits(content)
-                    envelope = route.envelope(traits) if traits >= 0 else _closer_look(route, content)
+                    envelope = route.envelope(traits) if traits >= 0 else _decoded_envelope(route, content)
                 if envelope is None:
                     # First what was collected: the queues must receive messages in the order of the channel.
                     self._append_batch(destination, batch)
@@ -269,7 +269,7 @@ class Publishing:
         """Append the messages to their queues, or return them."""
         self.count(envelope.exchange, len(contents), queues, first)
         if not queues:
-            self._lead_nowhere(envelope, contents)
+            self._handle_unroutable(envelope, contents)
         elif len(queues) > 1:
             with self.channel.vhost.dead_letters_later():
                 self._append(envelope, queues, contents, publisher, first)
@@ -292,7 +292,7 @@ class Publishing:
             passed.published_in += count
             passed.published_out += count * len(queues)
 
-    def _lead_nowhere(self, envelope: Envelope, contents: list[bytes]) -> None:
+    def _handle_unroutable(self, envelope: Envelope, contents: list[bytes]) -> None:
         if _is_range_request(envelope.exchange, envelope.routing_key):
             self.channel.broker.range_requests.asked(self.channel, contents)
             return
@@ -386,7 +386,7 @@ def _frame_bytes(content: bytes) -> int:
     return len(content) - body_size
 
 
-def _closer_look(route: Route, content: bytes) -> Envelope | None:
+def _decoded_envelope(route: Route, content: bytes) -> Envelope | None:
     """Return the envelope of a message whose headers must be decoded; None if it cannot join a batch."""
     properties = properties_of(content)
     try:

@@ -20,7 +20,7 @@ from mirrormq.exchanges.topic import TopicExchange
 EVERYTHING = "#"
 
 
-def anything_goes(source: str, copy: str) -> bool:
+def allow_any_copy(source: str, copy: str) -> bool:
     """Allow every queue to be a copy of every other."""
     return True
 
@@ -28,7 +28,7 @@ def anything_goes(source: str, copy: str) -> bool:
 class NamedCopies:
     """Copies of the queues of one vhost, by name. A change invalidates routes."""
 
-    def __init__(self, may_copy: Callable[[str, str], bool] = anything_goes) -> None:
+    def __init__(self, may_copy: Callable[[str, str], bool] = allow_any_copy) -> None:
         self.sources: dict[str, TopicExchange] = {}
         """By source, its copies. Empty while the feature is unused, which then costs nothing."""
         self._may_copy = may_copy

@@ -105,7 +105,7 @@ class PagedQueue(LeasablePages):
         self.unacked_count -= count
         self.unacked_bytes -= total_bytes
         if self._released_count:
-            total_bytes -= self._dress(messages)
+            total_bytes -= self._uncount_released(messages)
         self._budget.used_bytes -= total_bytes + count * limits.MESSAGE_OVERHEAD_BYTES
         stored = [message for message in messages if message.position]
         if stored:

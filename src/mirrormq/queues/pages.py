@@ -211,7 +211,7 @@ class Pages:
         del messages[kept:]
         return total_bytes
 
-    def _dress(self, messages: Sequence[Message]) -> int:
+    def _uncount_released(self, messages: Sequence[Message]) -> int:
         """Uncount released messages whose contents return to memory; returns their bytes."""
         sizes = [message.body_size for message in messages if not message.frames]
         total_bytes = sum(sizes)
@@ -233,7 +233,7 @@ class Pages:
             contents = {message.sequence: message.frames for message in loaded}
             self.disk_reads += len(loaded)
             found = [message for message in part if message.sequence in contents]
-            self._budget.used_bytes += self._dress(found)
+            self._budget.used_bytes += self._uncount_released(found)
             for message in found:
                 message.frames = contents[message.sequence]
 
@@ -251,7 +251,7 @@ class Pages:
             kept = [message for message in self._head if message.frames]
             self._head.clear()
             self._head.extend(kept)
-            lost_bytes = self._dress(lost)
+            lost_bytes = self._uncount_released(lost)
             self._head_bytes -= lost_bytes
             self._budget.used_bytes -= len(lost) * limits.MESSAGE_OVERHEAD_BYTES
             self.ready_count -= len(lost)
@@ -266,7 +266,7 @@ class Pages:
         self._write_out(spilled)
         total_bytes = sum([message.body_size for message in spilled])
         self._hot(-total_bytes, -len(spilled))
-        self._budget.used_bytes += self._dress(spilled)
+        self._budget.used_bytes += self._uncount_released(spilled)
         for start in reversed(range(0, len(spilled), self._budget.limits.page_messages)):
             part = spilled[start : start + self._budget.limits.page_messages]
             self._paged.appendleft(array("Q", [message.sequence for message in part]))

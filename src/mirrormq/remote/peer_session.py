@@ -237,7 +237,7 @@ class PeerSession:
             request_id = self._gets.popleft()
             self.queue.get(
                 False,
-                partial(self._give, request_id),
+                partial(self._reply_to_get, request_id),
                 partial(self._refuse, request_id),
                 self.holder,
             )
@@ -263,7 +263,7 @@ class PeerSession:
             range_request, answered, lambda error: self._refuse(item.request_id, error), self
         )
 
-    def _give(self, request_id: int, message: Message | None, left: int) -> bool:
+    def _reply_to_get(self, request_id: int, message: Message | None, left: int) -> bool:
         run, size_bytes = None, 0
         if self._ended:  # the session ended while the get waited for the ring
             return False

@@ -146,7 +146,7 @@ class Replica:
     @property
     def synchronised(self) -> bool:
         """Return whether this member is synchronised, as far as it knows."""
-        return self.me in self.view.in_sync and self._stands()
+        return self.me in self.view.in_sync and self._counts_in_view()
 
     # -- role changes ---------------------------------------------------------------------------
 
@@ -244,15 +244,15 @@ class Replica:
             self._become_master(complete=self.me in before.in_sync)
         if self.service is not None:
             self.service.changed(before)
-        if view.epoch > before.epoch or self._stands():
+        if view.epoch > before.epoch or self._counts_in_view():
             self._asked = 0
-        if self.copy is not None and self.me in view.in_sync and self._stands():
+        if self.copy is not None and self.me in view.in_sync and self._counts_in_view():
             self.copy.end_synchronisation()
         early, self._early_joins = self._early_joins, {}
         for sender, join in early.items():
             self.receive(sender, join)
 
-    def _stands(self) -> bool:
+    def _counts_in_view(self) -> bool:
         """Return whether the view counts on this member's copy."""
         return (
             self.view.awaits_confirms_of(self.me) and self.view.sync_generation(self.me) == self.ring.attempt
@@ -376,7 +376,7 @@ class Replica:
         self._asked = 0
 
     def _ask_to_join(self) -> None:
-        if self._asked or self._stands() or not self.ring.is_member or not self.ring.established:
+        if self._asked or self._counts_in_view() or not self.ring.is_member or not self.ring.established:
             return
         assert self.copy is not None
         view = self.view
