@@ -52,6 +52,7 @@ def consume(channel: Channel, method: methods.BasicConsume) -> None:
     def send_request(answered: Callable[[], bool], refused: Refused) -> None:
         def join_or_leave() -> None:
             if not answered():
+                # The channel has closed meanwhile. The queue would deliver to a consumer without a client.
                 consumer.queue.unsubscribe(consumer)
 
         queue.subscribe(consumer, join_or_leave, refused)

@@ -73,6 +73,7 @@ class ApplyBarrier:
         peers = sorted(self._peers())
         latest = self._waiting[-1].mark
         for peer in peers:
+            # One request per peer at a time, always for the highest index: its reply answers all lower ones.
             reached = self._reached.get(peer, 0)
             if reached < latest and self._requested.get(peer, 0) <= reached:
                 self._requested[peer] = latest

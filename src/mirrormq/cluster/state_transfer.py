@@ -156,6 +156,7 @@ class StateFetch:
             self._send(peer, StateRequest(self._export, have))
             return
         snapshot = _decode_snapshot(b"".join(self._parts))
+        # From here on neither a lost link nor the timeout ends the attempt: the node discards its own state.
         self._giving_up = True
         theirs = LogHistory(snapshot.runs, snapshot.index, snapshot.index)
         common = common_index(self._member.consensus.state.log.history(), theirs)

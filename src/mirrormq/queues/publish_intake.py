@@ -77,6 +77,7 @@ class PublishIntake:
             self._publish_too_late(messages, publisher, first, origin)
             return
         if origin is not None:
+            # A node numbers without gaps, and resends in order: known publishes are a prefix.
             seen = self.producers.seen(origin, len(messages))
             if seen:
                 self._settle_again(publisher, first, messages[:seen], origin)

@@ -100,6 +100,7 @@ class MirrorCopy:
 
     def _append(self, append: AppendOperation) -> None:
         size = len(append.contents)
+        # They may be in memory from before the synchronisation: without this their bytes would count twice.
         if self._removed_meanwhile is not None and self._memory:
             self._forget([Span(append.first_sequence, size)])
         self._keep(append)

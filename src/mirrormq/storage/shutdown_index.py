@@ -120,6 +120,7 @@ def load(disk: Disk, directory: str, journal: Journal, inventory: SegmentInvento
         reason = mismatch(disk, journal.segments.path(segment.number), segment, inventory.identity)
         if reason is not None:
             return reason
+    # Adopt after all checks: on a mismatch the caller replays the segments into this journal.
     for segment in segments:
         journal.segments.adopt(segment)
     fill_queues(journal, description["queues"], content, 4 + length)
