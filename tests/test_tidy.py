@@ -82,7 +82,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "simulator": {
         "bridges",
         "auth", "wire", "metadata", "queues", "storage", "replication", "consensus", "cluster", "remote",
-        "broker", "channels", "connections", "config", "ranges", "client", "sequences",
+        "broker", "channels", "connections", "config", "peers", "ranges", "client", "sequences",
     },
     "spark": {"wire", "client", "client_io", "perf", "history", "ranges", "sequences"},
 }  # fmt: skip

@@ -76,7 +76,7 @@ PLACES: dict[tuple[str, str], tuple[exchanges.Exchange, ...]] = {
     ("remote/remote_queue.py", "publish_bytes_total_max"): (exchanges.remote_publishes,),
     ("remote/remote_queue.py", "when_room"): (exchanges.remote_publishes,),
     ("remote/remote_queue.py", "when_writable"): (exchanges.remote_publishes,),
-    ("remote/stream.py", "stream_bytes_max"): (exchanges.remote_publishes,),
+    ("peers/stream.py", "stream_bytes_max"): (exchanges.remote_publishes,),
     ("remote/subscription.py", "credit_max"): (exchanges.remote_consumer,),
     ("remote/subscription.py", "delivered_bytes_max"): (exchanges.remote_consumer,),
     ("remote/subscription.py", "DELIVERY_BATCH"): (exchanges.remote_consumer,),

@@ -15,8 +15,13 @@ from mirrormq.errors import DamageError
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue import Queue
-from mirrormq.remote.remote_messages import AboutRepairs, FetchedMessages, FetchMessages, StoredMessage
-from mirrormq.remote.stream import Stream
+from mirrormq.remote.remote_messages import (
+    AboutRepairs,
+    FetchedMessages,
+    FetchMessages,
+    ItemStream,
+    StoredMessage,
+)
 from mirrormq.storage.journal_limits import PRODUCERS_ID
 from mirrormq.wire.content import properties_of
 
@@ -129,7 +134,7 @@ class RecordRepair:
 
     # -- messages of other nodes ----------------------------------------------------------------
 
-    def receive(self, stream: Stream, item: AboutRepairs) -> None:
+    def receive(self, stream: ItemStream, item: AboutRepairs) -> None:
         """Reply to a request, or apply a reply."""
         if isinstance(item, FetchMessages):
             stream.put(*self._answer(item))

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mirrormq.peers.stream_limits import SMALL_BYTES
 from mirrormq.queues.claims import NOTHING, Claim, Settlement
 from mirrormq.queues.consumer_turns import QueueConsumer
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue_interface import Subscriber
 from mirrormq.remote.publish_codec import Envelopes, unpack_deliveries
 from mirrormq.remote.queue_ref import QueueRef
-from mirrormq.remote.remote_limits import SMALL_BYTES
 from mirrormq.remote.remote_messages import (
     ClaimDeliveries,
     Credit,
     Deliver,
     DeliveredRun,
+    ItemStream,
     Settle,
     Unsubscribe,
 )
 from mirrormq.remote.retained import RetainedDeliveries
-from mirrormq.remote.stream import Stream
 from mirrormq.remote.subscription import Subscription
 from mirrormq.sequences.spans import Interval, intervals_of
 
@@ -81,7 +81,7 @@ class Deliveries:
         self._by_key[subscription.key] = subscription
         self._by_consumer[subscription.consumer] = subscription
 
-    def leave(self, consumer: QueueConsumer, stream: Stream) -> None:
+    def leave(self, consumer: QueueConsumer, stream: ItemStream) -> None:
         """Remove a consumer, and requeue messages that were not passed to it."""
         subscription = self._by_consumer.pop(consumer, None)
         if subscription is None:
@@ -186,7 +186,7 @@ class Deliveries:
 
     # -- sending --------------------------------------------------------------------------------
 
-    def send(self, stream: Stream) -> None:
+    def send(self, stream: ItemStream) -> None:
         """Send settlements and new credit to the master."""
         place = self._place
         granted: list[Subscription] = []

@@ -17,11 +17,13 @@ from mirrormq.queues.queue import Queue
 from mirrormq.ranges.range_request import RangeReply, RangeRequest
 from mirrormq.remote.publish_codec import Envelopes, pack_deliveries, unpack
 from mirrormq.remote.remote_consumer import RemoteConsumer
+from mirrormq.remote.remote_limits import RemoteLimits
 from mirrormq.remote.remote_messages import (
     ClaimDeliveries,
     Credit,
     DeliveredBefore,
     Got,
+    ItemStream,
     Publish,
     QueueReply,
     QueueRequest,
@@ -36,7 +38,6 @@ from mirrormq.remote.remote_messages import (
     ToMaster,
     Unsubscribe,
 )
-from mirrormq.remote.stream import Stream
 from mirrormq.sequences.spans import Interval, joined_intervals
 
 
@@ -44,12 +45,19 @@ class PeerSession:
     """Session of one node at one queue in one epoch. Acts as Publisher of the node's messages."""
 
     def __init__(
-        self, queue: Queue, queue_id: int, epoch: int, stream: Stream, notify: Callable[[PeerSession], None]
+        self,
+        queue: Queue,
+        queue_id: int,
+        epoch: int,
+        stream: ItemStream,
+        notify: Callable[[PeerSession], None],
+        limits: RemoteLimits,
     ) -> None:
         self.queue = queue
         self.queue_id = queue_id
         self.epoch = epoch
         self.stream = stream
+        self.limits = limits
         self.holder = f"{stream.peer}#{stream.incarnation}"
         """Node with its incarnation."""
         self._settlements = 0

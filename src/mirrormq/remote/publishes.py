@@ -6,8 +6,7 @@ from mirrormq.remote.pending_publishes import PendingBatch, PendingPublishes
 from mirrormq.remote.publish_codec import pack
 from mirrormq.remote.queue_ref import QueueRef
 from mirrormq.remote.remote_limits import RemoteLimits
-from mirrormq.remote.remote_messages import Publish, RemoteRun, Settled
-from mirrormq.remote.stream import Stream
+from mirrormq.remote.remote_messages import ItemStream, Publish, RemoteRun, Settled
 
 
 class Publishes:
@@ -45,7 +44,7 @@ class Publishes:
             self.unsettled.settle(first, last)
         self.congested = settled.congested
 
-    def send(self, stream: Stream) -> None:
+    def send(self, stream: ItemStream) -> None:
         """Send unsent batches while the stream is writable. Batches with consecutive numbers travel
         together."""
         unsent, end = self.unsent, 0

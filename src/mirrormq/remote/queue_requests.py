@@ -14,6 +14,7 @@ from mirrormq.remote.handover import RepeatableRequest
 from mirrormq.remote.queue_ref import QueueRef
 from mirrormq.remote.remote_errors import error_of
 from mirrormq.remote.remote_messages import (
+    ItemStream,
     QueueReply,
     QueueRequest,
     RangeQuery,
@@ -21,7 +22,6 @@ from mirrormq.remote.remote_messages import (
     RemoteRefusal,
     Subscribe,
 )
-from mirrormq.remote.stream import Stream
 from mirrormq.remote.subscription import Subscription
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class QueueRequests:
         self._pending.put(item.request_id, pending)
         self._unsent.append(item)
 
-    def send(self, stream: Stream) -> None:
+    def send(self, stream: ItemStream) -> None:
         """Send the requests that have not been sent."""
         if self._unsent:
             for item in self._unsent:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mirrormq.peers.stream_limits import SMALL_BYTES
 from mirrormq.queues.consumer_turns import ConsumerDescription
 from mirrormq.queues.message import Message
 from mirrormq.remote.publish_codec import pack_deliveries
-from mirrormq.remote.remote_limits import SMALL_BYTES
 from mirrormq.remote.remote_messages import Activated, Credit, Deliver, Subscribe
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class RemoteConsumer:
 
     def room(self) -> int:
         """Return the number of messages that may be delivered now."""
-        if self._sent_bytes - self._taken_bytes > self._client.stream.limits.delivered_bytes_max:
+        if self._sent_bytes - self._taken_bytes > self._client.limits.delivered_bytes_max:
             return 0
         if not self._client.stream.writable:
             self._client.stream.when_writable(self._client.relieved)

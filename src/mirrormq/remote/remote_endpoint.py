@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from mirrormq.peers.stream_frames import StreamHello
 from mirrormq.queues.message import Message
 from mirrormq.queues.publish_ids import PublishOrigin
 from mirrormq.queues.queue import Queue
@@ -31,14 +32,12 @@ from mirrormq.remote.remote_limits import DEFAULT_LIMITS, RemoteLimits
 from mirrormq.remote.remote_queue import RemoteQueue
 from mirrormq.remote.replies import Replies, ReplyChannels
 from mirrormq.remote.served_queues import ServedQueues
-from mirrormq.remote.stream import Stream
-from mirrormq.remote.streams import Streams
 
 
 class RepairPeer(Protocol):
     """One side of the repair of damaged messages."""
 
-    def receive(self, stream: Stream, item: m.AboutRepairs) -> None:
+    def receive(self, stream: m.ItemStream, item: m.AboutRepairs) -> None:
         """Reply to a request for stored messages, or use a reply."""
 
 
@@ -75,8 +74,8 @@ class RemoteEndpoint:
         """Bytes of this node's publishes, over all queues, that no master has settled."""
         self.wake = host.wake
         self._host = host
-        self._serving = ServedQueues(host.queue_is_gone)
-        self._streams = Streams(incarnation, send, self._lost, self._nodes_lost, limits)
+        self._serving = ServedQueues(host.queue_is_gone, limits)
+        self._streams = m.ItemStreams(incarnation, send, self._lost, self._nodes_lost, limits)
         self.replies = Replies(self._streams, host)
         self._queues: dict[int, RemoteQueue] = {}
         self._numbers: dict[int, int] = {}
@@ -124,7 +123,7 @@ class RemoteEndpoint:
         return holder != self.producer if own else self._streams.is_over(holder)
 
     @property
-    def linked(self) -> Mapping[str, Stream]:
+    def linked(self) -> Mapping[str, m.ItemStream]:
         """Streams of the nodes with a peer link."""
         return self._streams.linked
 
@@ -141,7 +140,7 @@ class RemoteEndpoint:
     def receive(self, peer: str, message: m.RemoteMessage) -> None:
         """Process a message from another node. An exception in one item must not stop the other items of a
         frame: they do not come again."""
-        if isinstance(message, m.StreamHello):
+        if isinstance(message, StreamHello):
             self._streams.hello(peer, message)
             return
         received = self._streams.receive(peer, message)
@@ -157,7 +156,7 @@ class RemoteEndpoint:
             if failures:
                 raise failures[0]
 
-    def _take(self, stream: Stream, item: m.Item) -> None:
+    def _take(self, stream: m.ItemStream, item: m.Item) -> None:
         if isinstance(item, m.ToMaster):
             self._serving.receive(stream, item)
         elif isinstance(item, m.AboutReplies):
@@ -169,7 +168,7 @@ class RemoteEndpoint:
             if queue is not None and queue.place.epoch == item.epoch:
                 queue.receive(item)
 
-    def _lost(self, stream: Stream) -> None:
+    def _lost(self, stream: m.ItemStream) -> None:
         self._serving.lost(stream)
         self.replies.lost(stream)
 

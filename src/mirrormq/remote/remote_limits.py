@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mirrormq.peers.stream_limits import StreamLimits
+
 
 @dataclass(frozen=True, slots=True)
-class RemoteLimits:
+class RemoteLimits(StreamLimits):
     """Limits that the remote endpoint of a node receives at its construction."""
 
     publish_bytes_max: int = 16 * 1024 * 1024
@@ -28,17 +30,5 @@ class RemoteLimits:
     """Contents in flight to one consumer that its node has not passed on to the client. Twice what a queue
     delivers in one turn, so that the next batch leaves while the last one travels."""
 
-    stream_bytes_max: int = 16 * 1024 * 1024
-    """Unacknowledged bytes from one node to another: the size at which a link reports itself as congested."""
-
-    parcel_bytes: int = 512 * 1024
-    """Size at which a stream frame leaves at once, so that the receiver can start to process it."""
-
-    parcels_unreported_max: int = 64
-    """Frames received before a separate acknowledgement is sent. As a rule the end of a turn comes first."""
-
 
 DEFAULT_LIMITS = RemoteLimits()
-
-SMALL_BYTES = 64
-"""Approximate size of an item without contents."""

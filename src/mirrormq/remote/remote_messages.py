@@ -1,6 +1,6 @@
 """Messages between the node of a client and the master of a queue.
 
-All items travel in stream frames, numbered per pair of nodes and incarnations (`remote.stream`). An item
+All items travel in stream frames, numbered per pair of nodes and incarnations (`peers.stream`). An item
 belongs to one queue in one epoch and carries a batch: messages are never packed one by one, and never parsed.
 
     from the client's node              from the master's node
@@ -19,6 +19,9 @@ from __future__ import annotations
 
 import msgspec
 
+from mirrormq.peers.stream import Stream
+from mirrormq.peers.stream_frames import StreamFrame, StreamHello
+from mirrormq.peers.streams import Streams
 from mirrormq.queues.consumer_turns import ConsumerDescription
 from mirrormq.sequences.spans import Interval
 
@@ -299,27 +302,8 @@ AboutReplies = DirectReply | DirectReplyQuery | DirectReplyKnown
 AboutRepairs = FetchMessages | FetchedMessages
 Item = ToMaster | ToOrigin | AboutReplies | AboutRepairs
 
-
-class StreamHello(msgspec.Struct, frozen=True, array_like=True, tag="remote.hello"):
-    """First message on a link: incarnation of the sender, and the position of the stream."""
-
-    incarnation: int
-    your_incarnation: int
-    received: int
-    """Number of frames of incarnation `your_life` that have arrived."""
-    answer: bool = False
-    """Reply to a StreamHello, which needs no reply itself."""
-
-
-class StreamFrame(msgspec.Struct, frozen=True, array_like=True, tag="remote.parcel"):
-    """Ordered items of a stream."""
-
-    number: int
-    """Frame number 1, 2, 3 …; 0 if it carries no items and only acknowledges frames."""
-    received: int
-    """Number of frames that have arrived from the other side."""
-    items: list[Item]
-
-
-RemoteMessage = StreamHello | StreamFrame
+RemoteMessage = StreamHello | StreamFrame[Item]
 """Message of the remote protocol on a peer link."""
+
+ItemStream = Stream[Item]
+ItemStreams = Streams[Item]

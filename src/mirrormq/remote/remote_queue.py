@@ -29,6 +29,7 @@ from mirrormq.remote.remote_messages import (
     Deliver,
     DeliveredBefore,
     Got,
+    ItemStream,
     QueueRequest,
     RangeQuery,
     Settled,
@@ -43,7 +44,6 @@ from mirrormq.remote.subscription import Subscription
 if TYPE_CHECKING:
     from mirrormq.queues.consumer_turns import QueueConsumer
     from mirrormq.remote.remote_endpoint import RemoteEndpoint
-    from mirrormq.remote.stream import Stream
 
 ON_PEER = object()
 """Owner of an exclusive queue whose connection is on another node."""
@@ -73,7 +73,7 @@ class RemoteQueue:
     )  # fmt: skip
 
     def __init__(
-        self, remote: RemoteEndpoint, stream: Stream, place: QueueRef, settings: QueueSettings
+        self, remote: RemoteEndpoint, stream: ItemStream, place: QueueRef, settings: QueueSettings
     ) -> None:
         self.vhost = place.vhost
         self.name = place.name

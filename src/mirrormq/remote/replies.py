@@ -17,10 +17,10 @@ from mirrormq.remote.remote_messages import (
     DirectReply,
     DirectReplyKnown,
     DirectReplyQuery,
+    ItemStream,
+    ItemStreams,
     RemoteRun,
 )
-from mirrormq.remote.stream import Stream
-from mirrormq.remote.streams import Streams
 
 
 class ReplyChannels(Protocol):
@@ -36,11 +36,11 @@ class ReplyChannels(Protocol):
 class Replies:
     """Direct replies to and from the channels of other nodes."""
 
-    def __init__(self, streams: Streams, channels: ReplyChannels) -> None:
+    def __init__(self, streams: ItemStreams, channels: ReplyChannels) -> None:
         self._streams = streams
         self._channels = channels
         self._envelopes = Envelopes()
-        self._pending = PendingRequests[tuple[Stream, Callable[[bool], object]]]()
+        self._pending = PendingRequests[tuple[ItemStream, Callable[[bool], object]]]()
 
     def send(self, node: str, name: str, envelope: Envelope, contents: list[bytes]) -> None:
         """Send replies to a channel of another node."""
@@ -57,7 +57,7 @@ class Replies:
             return
         stream.put(DirectReplyQuery(self._pending.add((stream, answered)), name))
 
-    def receive(self, stream: Stream, item: AboutReplies) -> None:
+    def receive(self, stream: ItemStream, item: AboutReplies) -> None:
         """Process a reply, a query, or the result of a query."""
         if isinstance(item, DirectReply):
             envelope = self._envelopes.get(item.run.publish, item.run.properties or b"")
@@ -67,7 +67,7 @@ class Replies:
         elif (pending := self._pending.take(item.request_id)) is not None:
             pending[1](item.known)
 
-    def lost(self, stream: Stream) -> None:
+    def lost(self, stream: ItemStream) -> None:
         """Fail the queries to a node whose incarnation has ended."""
         for _, answered in self._pending.take_if(lambda pending: pending[0] is stream):
             answered(False)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue import Queue
 from mirrormq.remote.peer_session import PeerSession
-from mirrormq.remote.remote_messages import ToMaster
-from mirrormq.remote.stream import Stream
+from mirrormq.remote.remote_limits import RemoteLimits
+from mirrormq.remote.remote_messages import ItemStream, ToMaster
 
 
 class ServedQueue:
@@ -18,18 +18,19 @@ class ServedQueue:
         self.queue = queue
         self.queue_id = queue_id
         self.epoch = epoch
-        self.clients: dict[Stream, PeerSession] = {}
+        self.clients: dict[ItemStream, PeerSession] = {}
 
 
 class ServedQueues:
     """All served queues, and a stash of items for epochs that this node does not know yet."""
 
-    def __init__(self, is_gone: Callable[[int], bool]) -> None:
+    def __init__(self, is_gone: Callable[[int], bool], limits: RemoteLimits) -> None:
         self._is_gone = is_gone
+        self._limits = limits
         self._served: dict[int, ServedQueue] = {}
         self._epochs: dict[int, int] = {}
         """Latest known epoch of each queue, with this node or another one as master."""
-        self._stash: dict[int, list[tuple[Stream, ToMaster]]] = {}
+        self._stash: dict[int, list[tuple[ItemStream, ToMaster]]] = {}
         self._with_news: dict[PeerSession, None] = {}
 
     # -- epochs ---------------------------------------------------------------------------------
@@ -67,7 +68,7 @@ class ServedQueues:
 
     # -- items from other nodes -----------------------------------------------------------------
 
-    def receive(self, stream: Stream, item: ToMaster) -> None:
+    def receive(self, stream: ItemStream, item: ToMaster) -> None:
         """Pass an item to its queue, stash it if its epoch is not known yet, or drop it."""
         served = self._served.get(item.queue_id)
         if served is not None and served.epoch == item.epoch:
@@ -75,10 +76,12 @@ class ServedQueues:
         elif item.epoch > self._epochs.get(item.queue_id, 0) and not self._is_gone(item.queue_id):
             self._stash.setdefault(item.queue_id, []).append((stream, item))
 
-    def _client(self, served: ServedQueue, stream: Stream) -> PeerSession:
+    def _client(self, served: ServedQueue, stream: ItemStream) -> PeerSession:
         client = served.clients.get(stream)
         if client is None:
-            client = PeerSession(served.queue, served.queue_id, served.epoch, stream, self._tell)
+            client = PeerSession(
+                served.queue, served.queue_id, served.epoch, stream, self._tell, self._limits
+            )
             served.clients[stream] = client
         return client
 
@@ -92,7 +95,7 @@ class ServedQueues:
                 client.report()
             self._with_news.clear()
 
-    def lost(self, stream: Stream) -> None:
+    def lost(self, stream: ItemStream) -> None:
         """End the sessions of a node whose incarnation has ended."""
         producer = f"{stream.peer}#{stream.incarnation}"
         for served in list(self._served.values()):

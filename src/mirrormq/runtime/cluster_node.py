@@ -40,8 +40,8 @@ from mirrormq.metadata.changes import Change
 from mirrormq.metadata.command_versions import lowest_version
 from mirrormq.peers.link_loss import LinkLoss
 from mirrormq.peers.peer_handshake import PeerIdentity
+from mirrormq.peers.stream_frames import StreamFrame, StreamHello
 from mirrormq.protocol_version import PROTOCOL_VERSION_OLDEST
-from mirrormq.remote.remote_messages import StreamFrame, StreamHello
 from mirrormq.replication.ring_messages import RingBatch
 from mirrormq.runtime.commit_polls import CommitPolls
 from mirrormq.runtime.log_output import Logger

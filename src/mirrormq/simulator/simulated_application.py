@@ -14,11 +14,11 @@ from mirrormq.cluster.orphan_collector import OrphanCollector, StoredContents
 from mirrormq.config.settings import Settings
 from mirrormq.connections.open_connections import open_connections
 from mirrormq.metadata.state import MetadataState
+from mirrormq.peers.stream_frames import StreamFrame, StreamHello
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue import Queue
-from mirrormq.remote.remote_messages import RemoteMessage
 from mirrormq.replication.replica import Replica
 from mirrormq.replication.ring_messages import RingBatch
 from mirrormq.simulator.checkers import SimulatedCopy
@@ -180,7 +180,7 @@ class SimulatedApplication:
 
     def receive(self, peer: str, message: Any) -> bool:
         """Process a message for the application. Return False if it is not for the application."""
-        if not isinstance(message, RingBatch | RemoteMessage):
+        if not isinstance(message, RingBatch | StreamHello | StreamFrame):
             return False
         if self.broker is not None:
             self.broker.link_message(peer, message)

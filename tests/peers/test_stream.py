@@ -6,9 +6,10 @@ import random
 
 import pytest
 
-from mirrormq.remote.remote_limits import DEFAULT_LIMITS
-from mirrormq.remote.remote_messages import Item, RemoteMessage, StreamFrame, StreamHello, Touch
-from mirrormq.remote.streams import Streams
+from mirrormq.peers.stream_frames import StreamFrame, StreamHello
+from mirrormq.peers.stream_limits import DEFAULT_LIMITS
+from mirrormq.peers.streams import Streams
+from mirrormq.remote.remote_messages import Item, RemoteMessage, Touch
 
 
 class End:
@@ -19,7 +20,7 @@ class End:
         self.out: list[RemoteMessage] = []
         self.heard: list[int] = []
         self.ended: list[tuple[str, int]] = []
-        self.streams = Streams(
+        self.streams = Streams[Item](
             incarnation,
             lambda peer, message: self.out.append(message),
             lambda s: self.ended.append((s.peer, s.incarnation)),

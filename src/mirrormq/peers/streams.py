@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Generic
 
-from mirrormq.remote.remote_limits import DEFAULT_LIMITS, RemoteLimits
-from mirrormq.remote.remote_messages import Item, RemoteMessage, StreamFrame, StreamHello
-from mirrormq.remote.stream import Stream
+from mirrormq.peers.stream import Stream
+from mirrormq.peers.stream_frames import Item, StreamFrame, StreamHello
+from mirrormq.peers.stream_limits import DEFAULT_LIMITS, StreamLimits
 
 
-class Streams:
+class Streams(Generic[Item]):
     """Streams by node and incarnation. A stream starts once a link has shown that its incarnation is at the
     other end."""
 
     def __init__(
         self,
         incarnation: int,
-        send: Callable[[str, RemoteMessage], None],
-        ended: Callable[[Stream], None],
+        send: Callable[[str, StreamHello | StreamFrame[Item]], None],
+        ended: Callable[[Stream[Item]], None],
         lives_over: Callable[[], None] = lambda: None,
-        limits: RemoteLimits = DEFAULT_LIMITS,
+        limits: StreamLimits = DEFAULT_LIMITS,
     ) -> None:
         self._limits = limits
         self._incarnation = incarnation
@@ -27,13 +28,13 @@ class Streams:
         self._ended = ended
         self._lives_over = lives_over
         """Callback after any incarnation has ended, with or without a stream."""
-        self._by_incarnation: dict[tuple[str, int], Stream] = {}
+        self._by_incarnation: dict[tuple[str, int], Stream[Item]] = {}
         self._lost: dict[str, int] = {}
         """Latest incarnation of each node that is known to have ended."""
-        self.linked: dict[str, Stream] = {}
+        self.linked: dict[str, Stream[Item]] = {}
         """Stream that each link carries."""
 
-    def to(self, peer: str, incarnation: int) -> Stream:
+    def to(self, peer: str, incarnation: int) -> Stream[Item]:
         """Return the stream to a node's incarnation, with or without a link."""
         stream = self._by_incarnation.get((peer, incarnation))
         if stream is None:
@@ -49,7 +50,7 @@ class Streams:
         peer, _, incarnation = producer.rpartition("#")
         return incarnation.isdigit() and int(incarnation) <= self._lost.get(peer, 0)
 
-    def newest(self, peer: str) -> Stream | None:
+    def newest(self, peer: str) -> Stream[Item] | None:
         """Return the stream to the latest known incarnation of a node."""
         incarnations = [incarnation for name, incarnation in self._by_incarnation if name == peer]
         return self._by_incarnation[peer, max(incarnations)] if incarnations else None
@@ -88,7 +89,7 @@ class Streams:
             self.linked[peer] = stream
             stream.begin(arrived)
 
-    def receive(self, peer: str, parcel: StreamFrame) -> tuple[Stream, list[Item]] | None:
+    def receive(self, peer: str, parcel: StreamFrame[Item]) -> tuple[Stream[Item], list[Item]] | None:
         """Return the stream and the new items of a frame; on a gap, request the missing frames."""
         stream = self.linked.get(peer)
         if stream is None:

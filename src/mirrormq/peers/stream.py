@@ -17,23 +17,24 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Generic
 
-from mirrormq.remote.remote_limits import DEFAULT_LIMITS, SMALL_BYTES, RemoteLimits
-from mirrormq.remote.remote_messages import Item, StreamFrame
+from mirrormq.peers.stream_frames import Item, StreamFrame
+from mirrormq.peers.stream_limits import DEFAULT_LIMITS, SMALL_BYTES, StreamLimits
 
 
-class Stream:
+class Stream(Generic[Item]):
     """Stream between this node and one incarnation of another, in both directions."""
 
     def __init__(
         self,
         peer: str,
         incarnation: int,
-        send: Callable[[StreamFrame], None],
-        limits: RemoteLimits = DEFAULT_LIMITS,
+        send: Callable[[StreamFrame[Item]], None],
+        limits: StreamLimits = DEFAULT_LIMITS,
     ) -> None:
         self.peer = peer
-        self.limits = limits
+        self._limits = limits
         self.incarnation = incarnation
         self.open = False
         """Whether a link is up and both sides know the last frame that arrived."""
@@ -44,7 +45,7 @@ class Stream:
         self._send = send
         self._waiting: dict[Callable[[], None], None] = {}
         self._number = 0
-        self._kept: deque[tuple[StreamFrame, int]] = deque()
+        self._kept: deque[tuple[StreamFrame[Item], int]] = deque()
         """Frames sent and not acknowledged, with their sizes."""
         self._kept_bytes = 0
         self._items: list[Item] = []
@@ -55,7 +56,7 @@ class Stream:
     @property
     def writable(self) -> bool:
         """Whether contents may be sent."""
-        return self.open and self._kept_bytes + self._waiting_bytes < self.limits.stream_bytes_max
+        return self.open and self._kept_bytes + self._waiting_bytes < self._limits.stream_bytes_max
 
     def when_writable(self, resume: Callable[[], None]) -> None:
         """Call `resume` once when contents may be sent again, however often it is registered."""
@@ -74,7 +75,7 @@ class Stream:
             return
         self._items.append(item)
         self._waiting_bytes += size_bytes
-        if self._waiting_bytes > self.limits.parcel_bytes and not self._late_items:
+        if self._waiting_bytes > self._limits.parcel_bytes and not self._late_items:
             self.flush()
 
     def put_late(self, item: Item, size_bytes: int = SMALL_BYTES) -> None:
@@ -117,7 +118,7 @@ class Stream:
 
     # -- receiving ------------------------------------------------------------------------------
 
-    def receive(self, parcel: StreamFrame) -> list[Item] | None:
+    def receive(self, parcel: StreamFrame[Item]) -> list[Item] | None:
         """Return the new items of a frame; None if an earlier frame is missing."""
         self.arrived(parcel.received)
         if parcel.number <= self.received:
@@ -126,7 +127,7 @@ class Stream:
             return None
         self.received += 1
         self._unreported += 1
-        if self._unreported > self.limits.parcels_unreported_max:
+        if self._unreported > self._limits.parcels_unreported_max:
             self.notify()
         return parcel.items
 
