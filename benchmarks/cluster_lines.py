@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from benchmarks.clusters import MIRROR_ALL, Cluster, wait_until_served
+from benchmarks.takeovers import TAKEOVER_QUEUES, takeover
 from mirrormq.client_io.blocking_client import connect
 from mirrormq.wire import methods
 
@@ -217,6 +218,17 @@ CLUSTER_LINES = (
         fault(signal.SIGKILL, KILL_S),
         1,
         lower_is_better=True,
+    ),
+    ClusterLine(
+        "takeover",
+        f"kill -9 of a node with {TAKEOVER_QUEUES:,} masters: until every queue has confirmed a message",
+        "gap",
+        "ms",
+        takeover,
+        1,
+        at_most=500,
+        lower_is_better=True,
+        rounds=1,
     ),
     ClusterLine(
         "freeze",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.brokers import Floor, MirrorMQ
+from benchmarks.clusters import MirrorMQCluster, wait_until_served
 from benchmarks.core_rounds import build_of
 from benchmarks.cost_lines import KEYS, many_clients, topic_queue, unlike_messages
 from benchmarks.cost_routing_lines import topic_keys, topic_patterns
@@ -18,6 +20,7 @@ from benchmarks.lines import Line
 from benchmarks.machine import describe
 from benchmarks.process_stats import cpu_s, resident_bytes
 from benchmarks.raw_links import BrokerRefused, Consumer, Publisher, publish
+from benchmarks.takeovers import takeover_of
 from mirrormq import builds
 from mirrormq.client_io.blocking_client import connect
 from mirrormq.wire.properties import BasicProperties
@@ -125,6 +128,19 @@ def test_figures_state_the_build_that_they_were_measured_with() -> None:
     described = [fact for fact in describe(None) if fact.startswith("MirrorMQ: ")]
     assert len(described) == 1 and described[0].endswith(f", message core {builds.choice.description}")
     assert build_of(ROOT).startswith(("compiled", "pure"))
+
+
+def test_a_takeover_ends_when_every_queue_has_confirmed() -> None:
+    cluster = MirrorMQCluster()
+    cluster.start()
+    try:
+        took_ms = takeover_of(cluster, 20, "")
+        assert 0 < took_ms < 30_000
+        # The queues are gone, and the killed node serves clients again.
+        assert json.loads(cluster.control("list_queues", "name", "--formatter", "json")) == []
+        wait_until_served(cluster.uri(0))
+    finally:
+        cluster.stop()
 
 
 @pytest.mark.parametrize("verb", ["bench", "bench-core"])
