@@ -89,6 +89,22 @@ def test_a_wrong_uri_is_the_reason_of_the_state(node: MirrorMQ, client: Client, 
     assert not shovel(client, f"bad {fault}")
 
 
+@pytest.mark.parametrize("end", ["src", "dest"])
+def test_an_end_of_amqp_1_0_is_accepted_and_shown_as_not_supported(
+    node: MirrorMQ, client: Client, end: str
+) -> None:
+    value = {"src-uri": "amqp://", "src-queue": "q", "dest-uri": "amqp://", "dest-queue": "r"}
+    del value[f"{end}-queue"]
+    value |= {f"{end}-protocol": "amqp10", f"{end}-address": "somewhere"}
+    assert client.put("parameters/shovel/%2F/one-oh", {"value": value}).status == 201
+    row = state_is(client, "one-oh", "terminated")
+    assert "AMQP 1.0 is not supported" in row["reason"]
+    assert (row[f"{end}_protocol"], row[f"{end}_address"]) == ("amqp10", "somewhere")
+    assert "AMQP 1.0 is not supported" in node.control("shovel_status")
+    assert client.delete("shovels/vhost/%2F/one-oh").status == 204
+    until(lambda: not shovel(client, "one-oh"))
+
+
 def test_uris_are_tried_in_order_and_the_one_in_use_is_shown(node: MirrorMQ, client: Client) -> None:
     closed, uri = free_ports(1)[0], f"amqp://127.0.0.1:{node.amqp_port}"
     publish(node.amqp_port, "several", ["one"])

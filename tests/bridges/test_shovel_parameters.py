@@ -56,6 +56,41 @@ VALID = {**ENDS, "src-queue": "a", "dest-queue": "b"}
         ),
         ({**VALID, "dest-publish-properties": "x"}, ['dest-publish-properties not a list <<"x">>']),
         (VALID, []),
+        (
+            {**VALID, "src-delete-after": 2.5},
+            [
+                'src-delete-after should be a number greater than or equal to 0, "never" or "queue-length", '
+                "actually was 2.5"
+            ],
+        ),
+        (
+            {**VALID, "src-protocol": "amqp"},
+            ['src-protocol should be one of [<<"amqp10">>,<<"amqp091">>], actually was <<"amqp">>'],
+        ),
+        (
+            {**VALID, "src-protocol": "amqp10"},
+            ['Unrecognised terms [{<<"src-queue">>,<<"a">>}] in n', 'Key "src-address" not found in n'],
+        ),
+        (
+            {**VALID, "dest-protocol": "amqp10"},
+            ['Unrecognised terms [{<<"dest-queue">>,<<"b">>}] in n', 'Key "dest-address" not found in n'],
+        ),
+        (
+            {
+                **ENDS,
+                "src-protocol": "amqp10",
+                "src-address": "a",
+                "dest-protocol": "amqp10",
+                "dest-address": "b",
+                "dest-properties": {"creation-time": 3},
+                "dest-message-annotations": 4,
+            },
+            [
+                "creation-time should be binary, actually was 3",
+                "dest-message-annotations not a list 4",
+            ],
+        ),
+        ({**ENDS, "src-protocol": "amqp10", "src-address": "a", "dest-queue": "b"}, []),
     ],
 )
 def test_faults_have_rabbitmqs_texts(value: dict[str, Any], lines: list[str]) -> None:

@@ -37,7 +37,9 @@ def _arguments(known: frozenset[str]) -> check.Check:
 
 
 def _delete_after(name: str, value: Any) -> list[str]:
-    if value in ("never", "queue-length") or (check.is_number(value) and value >= 0):
+    if value in ("never", "queue-length"):
+        return []
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return []
     wanted = 'a number greater than or equal to 0, "never" or "queue-length"'
     return [f"{name} should be {wanted}, actually was {term(value)}"]
@@ -65,43 +67,86 @@ def _properties(name: str, value: Any) -> list[str]:
     return check.check_object(name, PROPERTY_KEYS, value)
 
 
-KEYS = (
+def _texts(name: str, value: Any) -> list[str]:
+    """Check a table of texts with any keys."""
+    keys = [ParameterKey(key, check.text) for key in value] if isinstance(value, dict) else []
+    return check.check_object(name, keys, value)
+
+
+AMQP_0_9_1, AMQP_1_0 = "amqp091", "amqp10"
+"""Protocols of a shovel's ends. Parameters of both are valid, as in RabbitMQ; links run the first only."""
+
+_protocol = check.one_of(AMQP_1_0, AMQP_0_9_1)
+COMMON_KEYS = (
     ParameterKey("reconnect-delay", check.number),
     ParameterKey("ack-mode", check.one_of("no-ack", "on-publish", "on-confirm")),
-    ParameterKey("src-protocol", check.one_of("amqp10", "amqp091")),
-    ParameterKey("dest-protocol", check.one_of("amqp10", "amqp091")),
-    ParameterKey("src-uri", check.uris, mandatory=True),
-    ParameterKey("src-exchange", check.text),
-    ParameterKey("src-exchange-key", check.text),
-    ParameterKey("src-queue", check.text),
-    ParameterKey("src-queue-args", _arguments(QUEUE_ARGUMENTS)),
-    ParameterKey("src-consumer-args", _arguments(CONSUMER_ARGUMENTS)),
-    ParameterKey("prefetch-count", check.number),
-    ParameterKey("src-prefetch-count", check.number),
-    ParameterKey("delete-after", _delete_after),
-    ParameterKey("src-delete-after", _delete_after),
-    ParameterKey("dest-uri", check.uris, mandatory=True),
-    ParameterKey("dest-exchange", check.text),
-    ParameterKey("dest-exchange-key", check.text),
-    ParameterKey("dest-queue", _queue_name),
-    ParameterKey("dest-queue-args", _arguments(QUEUE_ARGUMENTS)),
-    ParameterKey("add-forward-headers", check.boolean),
-    ParameterKey("add-timestamp-header", check.boolean),
-    ParameterKey("dest-add-forward-headers", check.boolean),
-    ParameterKey("dest-add-timestamp-header", check.boolean),
-    ParameterKey("publish-properties", _properties),
-    ParameterKey("dest-publish-properties", _properties),
+    ParameterKey("src-protocol", _protocol),
+    ParameterKey("dest-protocol", _protocol),
 )
-"""Keys of AMQP 0-9-1 shovels, in the order in which RabbitMQ checks them."""
+SOURCE_KEYS = {
+    AMQP_0_9_1: (
+        ParameterKey("src-uri", check.uris, mandatory=True),
+        ParameterKey("src-exchange", check.text),
+        ParameterKey("src-exchange-key", check.text),
+        ParameterKey("src-queue", check.text),
+        ParameterKey("src-queue-args", _arguments(QUEUE_ARGUMENTS)),
+        ParameterKey("src-consumer-args", _arguments(CONSUMER_ARGUMENTS)),
+        ParameterKey("prefetch-count", check.number),
+        ParameterKey("src-prefetch-count", check.number),
+        ParameterKey("delete-after", _delete_after),
+        ParameterKey("src-delete-after", _delete_after),
+    ),
+    AMQP_1_0: (
+        ParameterKey("src-uri", check.uris, mandatory=True),
+        ParameterKey("src-address", check.text, mandatory=True),
+        ParameterKey("src-prefetch-count", check.number),
+        ParameterKey("src-delete-after", _delete_after),
+    ),
+}
+DESTINATION_KEYS = {
+    AMQP_0_9_1: (
+        ParameterKey("dest-uri", check.uris, mandatory=True),
+        ParameterKey("dest-exchange", check.text),
+        ParameterKey("dest-exchange-key", check.text),
+        ParameterKey("dest-queue", _queue_name),
+        ParameterKey("dest-queue-args", _arguments(QUEUE_ARGUMENTS)),
+        ParameterKey("add-forward-headers", check.boolean),
+        ParameterKey("add-timestamp-header", check.boolean),
+        ParameterKey("dest-add-forward-headers", check.boolean),
+        ParameterKey("dest-add-timestamp-header", check.boolean),
+        ParameterKey("publish-properties", _properties),
+        ParameterKey("dest-publish-properties", _properties),
+    ),
+    AMQP_1_0: (
+        ParameterKey("dest-uri", check.uris, mandatory=True),
+        ParameterKey("dest-address", check.text, mandatory=True),
+        ParameterKey("dest-add-forward-headers", check.boolean),
+        ParameterKey("dest-add-timestamp-header", check.boolean),
+        ParameterKey("dest-application-properties", _texts),
+        ParameterKey("dest-message-annotations", _texts),
+        ParameterKey("dest-properties", _texts),
+    ),
+}
+"""Keys of each end, in the order in which RabbitMQ checks them."""
+
+
+def _end_protocol(value: Mapping[str, Any], key: str) -> str:
+    """Return the protocol of an end; an invalid one is reported as a fault of its own."""
+    return AMQP_1_0 if value.get(key) == AMQP_1_0 else AMQP_0_9_1
 
 
 def faults(name: str, value: Any) -> list[str]:
     """Return the faults of a shovel's value; an empty list: it is valid."""
     given: Mapping[str, Any] = value if isinstance(value, dict) else {}
+    source, destination = _end_protocol(given, "src-protocol"), _end_protocol(given, "dest-protocol")
     found = []
     if isinstance(value, dict) or value == []:
-        found = [*_source_faults(given), *_destination_faults(given)]
-    return found + check.check_object(name, KEYS, value)
+        if source == AMQP_0_9_1:
+            found += _source_faults(given)
+        if destination == AMQP_0_9_1:
+            found += _destination_faults(given)
+    keys = (*COMMON_KEYS, *SOURCE_KEYS[source], *DESTINATION_KEYS[destination])
+    return found + check.check_object(name, keys, value)
 
 
 def _source_faults(value: Mapping[str, Any]) -> list[str]:
@@ -132,6 +177,11 @@ class ShovelDefinition:
 
     source_uris: tuple[str, ...]
     destination_uris: tuple[str, ...]
+    source_protocol: str = AMQP_0_9_1
+    destination_protocol: str = AMQP_0_9_1
+    source_address: str | None = None
+    """Address of an AMQP 1.0 end."""
+    destination_address: str | None = None
     source_queue: str | None = None
     source_exchange: str | None = None
     source_exchange_key: str = ""
@@ -157,6 +207,10 @@ def definition_of(value: Mapping[str, Any]) -> ShovelDefinition:
     return ShovelDefinition(
         source_uris=tuple(check.uri_list(value["src-uri"])),
         destination_uris=tuple(check.uri_list(value["dest-uri"])),
+        source_protocol=_end_protocol(value, "src-protocol"),
+        destination_protocol=_end_protocol(value, "dest-protocol"),
+        source_address=value.get("src-address"),
+        destination_address=value.get("dest-address"),
         source_queue=value.get("src-queue"),
         source_exchange=value.get("src-exchange"),
         source_exchange_key=value.get("src-exchange-key", ""),

@@ -8,7 +8,7 @@ from typing import Any
 from mirrormq.bridges.link_plan import Destination, LinkPlan, Outgoing, Setup, Source, Subscription
 from mirrormq.bridges.link_status import shown_uri
 from mirrormq.bridges.setup_scripts import bound_exclusive_queue, declared_queue
-from mirrormq.bridges.shovel_parameters import ShovelDefinition
+from mirrormq.bridges.shovel_parameters import AMQP_1_0, ShovelDefinition
 from mirrormq.client.amqp_uri import parse_amqp_uri
 from mirrormq.client.client_connection import ClientConnection
 from mirrormq.client.client_events import Delivery
@@ -17,7 +17,6 @@ from mirrormq.wire.properties import decode_properties, encode_properties
 
 FORWARD_HEADER = "x-shovelled"
 TIMESTAMP_HEADER = "x-shovelled-timestamp"
-PROTOCOL = "amqp091"
 STATIC, DYNAMIC = "static", "dynamic"
 """Types of shovels: defined in a node's settings, or by a parameter."""
 
@@ -105,12 +104,14 @@ def ends_of(definition: ShovelDefinition) -> dict[str, str]:
     """Return the ends of a shovel under the names of the HTTP API, without credentials."""
     given = {
         "src_uri": shown_uri(definition.source_uris[0]),
-        "src_protocol": PROTOCOL,
-        "dest_protocol": PROTOCOL,
+        "src_protocol": definition.source_protocol,
+        "dest_protocol": definition.destination_protocol,
         "dest_uri": shown_uri(definition.destination_uris[0]),
         "src_queue": definition.source_queue,
         "src_exchange": definition.source_exchange,
         "src_exchange_key": definition.source_exchange_key or None,
+        "src_address": definition.source_address,
+        "dest_address": definition.destination_address,
         "dest_queue": definition.destination_queue,
         "dest_exchange": definition.destination_exchange,
         "dest_exchange_key": definition.destination_exchange_key,
@@ -119,7 +120,11 @@ def ends_of(definition: ShovelDefinition) -> dict[str, str]:
 
 
 def plan_of(name: str, definition: ShovelDefinition, transform: ShovelTransform) -> LinkPlan:
-    """Return the plan of a shovel's link."""
+    """Return the plan of a shovel's link; raise ValueError if its protocol is not supported."""
+    if AMQP_1_0 in (definition.source_protocol, definition.destination_protocol):
+        raise ValueError(
+            "AMQP 1.0 is not supported; use amqp091, with a queue or an exchange in place of the address"
+        )
 
     def set_up_source(_connection: ClientConnection) -> Setup[Subscription]:
         if definition.source_queue is not None:

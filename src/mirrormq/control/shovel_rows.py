@@ -112,6 +112,8 @@ CTL_NAMES = {
     "src_queue": "source_queue",
     "src_exchange": "source_exchange",
     "src_exchange_key": "source_exchange_key",
+    "src_address": "source_address",
+    "dest_address": "destination_address",
     "dest_uri": "destination",
     "dest_protocol": "destination_protocol",
     "dest_queue": "destination_queue",
