@@ -84,5 +84,14 @@ def test_links_never_run_while_consumers_are_on_their_source() -> None:
             assert duties.consumers is not Place.OLD
 
 
+def test_no_client_is_connected_before_and_while_messages_return() -> None:
+    for (before, _), after in TRANSITIONS.items():
+        if DUTIES[after].links is Direction.BACK:
+            assert DUTIES[before].without_clients and DUTIES[after].without_clients
+    for duties in DUTIES.values():
+        if duties.without_clients:
+            assert (duties.consumers, duties.producers) == (Place.NONE, Place.NONE)
+
+
 def test_commands_are_no_conditions() -> None:
     assert not set(COMMANDS) & set(AWAITED.values())

@@ -58,6 +58,31 @@ def test_without_a_proxy_the_team_stops_its_clients(stand: MigrationStand) -> No
     assert bodies(stand.green.port(0), "manual") == [*BODIES, "late", "overlooked"]
 
 
+def test_without_a_proxy_a_rollback_waits_for_all_clients(stand: MigrationStand) -> None:
+    prepare(stand, "back")
+    stand.command("plan", *stand.plan_words(), "--vhost", "back")
+    stand.start()
+    stand.await_phase("following")
+    stand.command("switch", "consumers")
+    stand.command("switch", "producers")
+    consumer = connected(stand.green.port(0), "back")
+    channel = consumer.channel()
+    channel.basic_qos(prefetch_count=10)
+    channel.basic_consume("orders", lambda *_: None)
+    consumer.process_data_events(1)
+    shown = stand.command("rollback", "--timeout", "8", code=USAGE)
+    assert "1 clients are still connected to the new cluster: " in shown
+    assert "stop all clients until the rollback has ended" in shown
+    assert stand.phase() == "rollback-draining"
+    publish(stand.green.port(1), "orders", ["late"], "back")
+    early = connected(stand.blue.port(0), "back")
+    consumer.close()
+    until(lambda: "1 clients are still connected to the old cluster: " in stand.command("status"))
+    early.close()
+    stand.await_phase("following")
+    assert bodies(stand.blue.port(0), "back") == [*BODIES, "late"]
+
+
 def test_one_address_for_all_clients(stand: MigrationStand) -> None:
     prepare(stand, "shared")
     words = ["--haproxy", str(stand.socket), "--consumers", "consumers", "--producers", "consumers"]

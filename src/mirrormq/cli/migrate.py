@@ -268,6 +268,8 @@ def _check_shared(files: MigrationDirectory) -> None:
 def rollback(directory: DirOption = DEFAULT_DIRECTORY, timeout: WaitOption = WAIT_S) -> None:
     """Undo: the clients wait, all messages go back in order, then the clients reach the old cluster again.
 
+    Without --haproxy, stop all clients, wait for this command, and start them at the old cluster.
+
     Once no message is on the new cluster, a second rollback removes the imported definitions from it. Users
     whose password was set on the new cluster are listed: RabbitMQ cannot take such passwords.
 

@@ -112,6 +112,10 @@ class Duties(NamedTuple):
     """Changes of the old cluster's definitions are imported into the new one."""
     takes_back: bool = False
     """What the old cluster lacks is created there: each queue needs one to which its messages return."""
+    without_clients: bool = False
+    """No client may be connected to either cluster. A proxy sees to that; without one the phase lasts until
+    they have left. Consumers of the new cluster would take messages that return, and publishers of the old
+    one would overtake them."""
 
 
 DUTIES: dict[Phase, Duties] = {
@@ -124,8 +128,8 @@ DUTIES: dict[Phase, Duties] = {
     Phase.ALL_DRAINING: Duties(Place.NONE, Place.NONE, Direction.FORWARD),
     # The links stay: a producer that was overlooked may still publish to the old cluster.
     Phase.DRAINED: Duties(Place.NEW, Place.NEW, Direction.FORWARD),
-    Phase.ROLLBACK_DRAINING: Duties(Place.NONE, Place.NONE, Direction.FORWARD),
-    Phase.RETURNING: Duties(Place.NONE, Place.NONE, Direction.BACK, takes_back=True),
+    Phase.ROLLBACK_DRAINING: Duties(Place.NONE, Place.NONE, Direction.FORWARD, without_clients=True),
+    Phase.RETURNING: Duties(Place.NONE, Place.NONE, Direction.BACK, takes_back=True, without_clients=True),
     Phase.UNDOING: Duties(Place.OLD, Place.OLD),
     Phase.FINISHED: Duties(Place.NEW, Place.NEW),
     Phase.UNDONE: Duties(Place.OLD, Place.OLD),

@@ -60,6 +60,11 @@ class DefinitionFollower:
         stay = (before - set(queue_names(self.followed))) | self._refused
         return [key for key in queue_names(present) if key not in stay]
 
+    def vhosts(self) -> set[str]:
+        """Return the vhosts that move, and those from which messages go back."""
+        moved = {entry["name"] for entry in entries(self.followed, "vhosts")}
+        return moved | {vhost for vhost, _ in self.returning_queues()}
+
     def follow(self) -> int:
         """Import what has changed on the old cluster; return the number of changed entries."""
         plan = self._plan

@@ -10,7 +10,7 @@ import asyncio
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import msgspec
 
@@ -83,7 +83,7 @@ class MigrationRun:
                 phase = self._directory.advance(Step.RUN)
             await self._fulfil(phase)
             step = AWAITED.get(phase)
-            if step is not None and await self._is_quiet(step):
+            if step is not None and await self._is_quiet(phase, step):
                 # The command `rollback` may have changed the phase meanwhile.
                 if self._directory.state().phase is phase:
                     self._directory.advance(step)
@@ -141,9 +141,9 @@ class MigrationRun:
 
     # -- conditions -------------------------------------------------------------------------------
 
-    async def _is_quiet(self, step: Step) -> bool:
+    async def _is_quiet(self, phase: Phase, step: Step) -> bool:
         """Report whether the condition has held for long enough."""
-        self._waiting, needed_s = await asyncio.to_thread(self._obstacle, step)
+        self._waiting, needed_s = await asyncio.to_thread(self._obstacle, phase, step)
         now_s = time.monotonic()
         if self._waiting:
             self._quiet_since_s = None
@@ -152,7 +152,7 @@ class MigrationRun:
             self._quiet_since_s = now_s
         return now_s - self._quiet_since_s >= needed_s
 
-    def _obstacle(self, step: Step) -> tuple[str, float]:
+    def _obstacle(self, phase: Phase, step: Step) -> tuple[str, float]:
         """Return why the condition does not hold yet, empty if it does, and how long it must hold."""
         if step is Step.REMOVED:
             return "", 0.0
@@ -167,6 +167,8 @@ class MigrationRun:
         sessions = self._overlooked_sessions()
         if sessions:
             return f"{sessions} sessions have not left HAProxy's servers", 0.0
+        if self._proxy is None and DUTIES[phase].without_clients and (left := self._clients_left()):
+            return left, 0.0
         clients = self._clients(api)
         quiet_s = QUIET_WITH_CLIENTS_S if clients else QUIET_S
         if step is Step.CONSUMERS_GONE:
@@ -186,14 +188,26 @@ class MigrationRun:
             else producers + sessions_elsewhere(proxy.consumers, duties.consumers, servers)
         )
 
-    def _clients(self, api: BrokerApi) -> list[str]:
-        """Return the names of the clients that are not the migration's own."""
-        columns = "name,user_provided_name,client_properties.product,peer_host"
+    def _clients(self, api: BrokerApi, vhosts: Collection[str] | None = None) -> list[str]:
+        """Return the names of the clients that are not the migration's own; None: of all vhosts."""
+        columns = "name,user_provided_name,client_properties.product,vhost"
         return [
             str(row.get("user_provided_name") or row.get("name"))
             for row in api.get(f"connections?columns={columns}")
             if (row.get("client_properties") or {}).get("product") != PRODUCT
+            and (vhosts is None or row.get("vhost") in vhosts)
         ]
+
+    def _clients_left(self) -> str:
+        vhosts = self._follower.vhosts()
+        for api in (self.new, self.old):
+            if clients := self._clients(api, vhosts):
+                shown = ", ".join(clients[:CLIENTS_SHOWN])
+                return (
+                    f"{len(clients)} clients are still connected to the {api.title} cluster: {shown}; stop "
+                    "all clients until the rollback has ended, so that messages return in order"
+                )
+        return ""
 
     def _consumers(self, api: BrokerApi) -> str:
         left = {key: each.consumers for key, each in self._counts.items() if each.consumers}
