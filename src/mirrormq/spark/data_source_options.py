@@ -40,6 +40,7 @@ SINK = (
     "failOnChangedRows",
     "deadLetterExchange",
     "deadLetterRoutingKey",
+    "maxBodyBytes",
 )
 COLUMNS = (
     "queue", "sequence", "exchange", "routing_key", "redelivered", "ingestion_time", "timestamp",
@@ -290,6 +291,10 @@ WRITE_ID_BYTES_MAX = 180
 follow."""
 
 
+BODY_BYTES_MAX = 128 * 1024 * 1024
+"""Longest body that a broker takes unless its setting `max_message_size` says otherwise."""
+
+
 @dataclass(frozen=True)
 class SinkOptions:
     """Options of the sink."""
@@ -313,6 +318,8 @@ class SinkOptions:
     speed_start_s: float
     dead_letter_place: tuple[str, str] | None
     """Exchange and routing key for rows that are unroutable or cannot be published; None: the write fails."""
+    body_bytes_max: int
+    """Longest body that the broker takes (`max_message_size`)."""
     fail_on_changed_rows: bool
     """Refuse a repeated batch whose rows differ from those published before; otherwise publish them too."""
 
@@ -368,5 +375,6 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         speed_origin_s=reader.positive("speedOrigin") or 0.0,
         speed_start_s=reader.positive("speedStart") or 0.0,
         dead_letter_place=_dead_letter_place(reader),
+        body_bytes_max=reader.number("maxBodyBytes") or BODY_BYTES_MAX,
         fail_on_changed_rows=reader.flag("failOnChangedRows", False),
     )

@@ -24,6 +24,7 @@ UNREADABLE = "_mirrormq_unreadable"
 """Name of an extra schema field in which Spark stores text that it cannot parse."""
 
 REASON_HEADER = "x-dead-letter-reason"
+FAULT_HEADER = "x-dead-letter-fault"
 QUEUE_HEADER = "x-original-queue"
 EXCHANGE_HEADER = "x-original-exchange"
 KEY_HEADER = "x-original-routing-key"

@@ -78,6 +78,13 @@ class SparkPublisher:
             else:
                 self._connection.drop()
 
+    @property
+    def frame_max(self) -> int:
+        """Largest frame that the node takes; connects if there is no connection."""
+        if self._connection is None:
+            self._connection = self._open(None)
+        return self._connection.frame_max
+
     def publish(self, message: bytes) -> None:
         """Add a message (method, header and body frames); blocks while too many are unconfirmed."""
         self._run.append(message)

@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from mirrormq.spark.client.spark_connection import CHANNEL
 from mirrormq.spark.data_source_options import PLACE_BYTES_MAX, SinkOptions
-from mirrormq.spark.decode import EXCHANGE_HEADER, KEY_HEADER, REASON_HEADER
+from mirrormq.spark.decode import EXCHANGE_HEADER, FAULT_HEADER, KEY_HEADER, REASON_HEADER
 from mirrormq.spark.option_reader import OptionError
+from mirrormq.spark.sink.row_faults import (
+    ENCODING_ERRORS,
+    HEADER_FRAME_OVERHEAD,
+    NOT_UTF8,
+    NotUtf8,
+    RowFault,
+    content_fault,
+    is_plain,
+    property_faults,
+    without_faults,
+)
 from mirrormq.spark.typed_fields import field_of
 from mirrormq.wire.content import BASIC_CLASS, build_frames, method_frame
 from mirrormq.wire.fields import Field, Table
 from mirrormq.wire.methods import encode_basic_publish
 from mirrormq.wire.properties import PERSISTENT, TRANSIENT, BasicProperties, encode_properties
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 PRODUCER_HEADER, NUMBER_HEADER = "x-producer", "x-publish-id"
+
+DEAD_LETTER_HEADERS = (
+    PRODUCER_HEADER, NUMBER_HEADER, REASON_HEADER, FAULT_HEADER, EXCHANGE_HEADER, KEY_HEADER
+)  # fmt: skip
+"""Headers of a dead letter that it keeps if its message has too many."""
+
+FAULT_CHARACTERS_MAX = 512
+"""Longest text of a fault in a dead letter: a row's own values may be in it."""
+
+UNITS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 BODY = "body"
 TEXTS = ("routing_key", "exchange", "content_type", "message_id")
@@ -106,12 +125,12 @@ class RowEncoder:
         self._body_max = frame_max - 8
         self._frame_max = frame_max
         self._places: dict[tuple[str, str], bytes] = {}
-        self._templates: dict[Any, _Template] = {}
+        self._templates: dict[Any, _Template | RowFault] = {}
 
     def messages(self, batch: pa.RecordBatch) -> Iterator[bytes]:
         """Yield the messages in the order of the rows."""
         columns = {name: batch.column(name) for name in batch.schema.names if name not in IGNORED}
-        bodies = columns.pop(BODY).to_pylist()
+        bodies = columns.pop(BODY).cast(pa.large_binary()).to_pylist()
         exchanges = self._texts(columns.pop("exchange", None), self._options.exchange, len(bodies))
         keys = self._texts(columns.pop("routing_key", None), self._options.routing_key, len(bodies))
         names = tuple(columns)
@@ -120,15 +139,17 @@ class RowEncoder:
             values = next(rest) if names else ()
             template = self._templates.get(values) or self._template(names, values)
             place = (next(exchanges), next(keys))
-            why = _unpublishable(body, place)
-            if why is not None and self._options.dead_letter_place is None:
-                raise OptionError(why.text)
-            if why is not None:
-                row = dict(zip(names, values, strict=True))
-                yield self._dead(why.reason, place, row, body)
-            else:
+            fault = content_fault(body, place, self._options)
+            if isinstance(template, RowFault):
+                fault = fault or template
+            elif fault is None:
                 method = self._places.get(place) or self._place(place)
-                yield self._message(method, template, body.encode() if isinstance(body, str) else body)
+                yield self._message(method, template, body)
+            if fault is not None and self._options.dead_letter_place is None:
+                raise OptionError(fault.text)
+            if fault is not None:
+                row = dict(zip(names, values, strict=True))
+                yield self._dead(fault, place, row, body)
             self._number += 1
             self.count += 1
 
@@ -149,35 +170,63 @@ class RowEncoder:
         return method
 
     def _dead(
-        self, reason: str, place: tuple[str, str], row: dict[str, Any], body: str | bytes | None
-    ) -> bytes:
-        """Return a row that cannot be published as a dead letter, under the row's number."""
+        self, fault: RowFault, place: tuple[str | NotUtf8, str | NotUtf8], row: dict[str, Any],
+        body: bytes | None,
+    ) -> bytes:  # fmt: skip
+        """Return a row that cannot be published as a dead letter, under the row's number, with what of it can
+        be published."""
         to = self._options.dead_letter_place
         assert to is not None
-        properties = self._properties(row, self._number)
-        given = body.encode() if isinstance(body, str) else body or b""
-        return dead_letter(to, reason, place, properties, given, self._frame_max)
+        properties = without_faults(self._properties(row, self._number)[0])
+        text = fault.text[:FAULT_CHARACTERS_MAX].encode("utf-8", "replace")
+        headers = {**(properties.headers or {}), FAULT_HEADER: Field("S", text)}
+        exchange, key = ("" if isinstance(text, NotUtf8) else text for text in place)
+        given = b"" if body is None or len(body) > self._options.body_bytes_max else body
+        properties = properties._replace(headers=headers)
+        return dead_letter(to, fault.reason, (exchange, key), properties, given, self._frame_max)
 
-    def _template(self, names: tuple[str, ...], values: tuple[Any, ...]) -> _Template:
+    def _template(self, names: tuple[str, ...], values: tuple[Any, ...]) -> _Template | RowFault:
         if len(self._templates) >= REMEMBERED_MAX:
             self._templates.clear()
         row = dict(zip(names, values, strict=True))
-        properties = encode_properties(self._properties(row, 0))
+        found = self._templates[values] = self._encoded(row)
+        return found
+
+    def _encoded(self, row: dict[str, Any]) -> _Template | RowFault:
+        given, fault = self._properties(row, 0)
+        if fault is not None:
+            return fault
+        try:
+            properties = encode_properties(given)
+            faults = {} if is_plain(given) else property_faults(given)
+        except ENCODING_ERRORS:
+            faults = property_faults(given)
+            if not faults:
+                raise
+        if faults:
+            text = f"a row cannot be published, because of its {next(iter(faults.values()))}"
+            return RowFault("invalid_properties", text)
+        if len(properties) + HEADER_FRAME_OVERHEAD > self._frame_max:
+            text = (
+                f"a row's properties and headers have {len(properties)} bytes, and a frame {self._frame_max}"
+            )
+            return RowFault("properties_too_large", text)
         before, behind = properties, b""
         if self._producer:
-            at = _first_difference(properties, encode_properties(self._properties(row, -1)))
+            at = _first_difference(properties, encode_properties(self._properties(row, -1)[0]))
             before, behind = properties[:at], properties[at + _LONG_LONG.size :]
         size = 12 + len(properties)
         head = _HEADER_HEAD.pack(2, CHANNEL, size, BASIC_CLASS, 0)
         tail = behind + _FRAME_END
-        template = self._templates[values] = _Template(head, before, tail + _BODY_HEAD, tail)
-        return template
+        return _Template(head, before, tail + _BODY_HEAD, tail)
 
-    def _properties(self, row: dict[str, Any], number: int) -> BasicProperties:
+    def _properties(self, row: dict[str, Any], number: int) -> tuple[BasicProperties, RowFault | None]:
+        """Return the properties of a row, and the fault of a column that cannot be among them."""
+        row, fault = _without_invalid(row)
         given = {PROPERTY_NAMES[name]: value for name, value in row.get("properties") or ()}
         if given.get("delivery_mode") is None:
             given["delivery_mode"] = PERSISTENT if self._options.persistent else TRANSIENT
-        headers = _headers(row)
+        headers, wrong = _headers(row)
         if self._producer:
             # The publisher sets these headers: values of an earlier publish are meaningless.
             headers.pop(NUMBER_HEADER, None)
@@ -185,29 +234,12 @@ class RowEncoder:
             headers[NUMBER_HEADER] = Field("l", number)
         for name in ("content_type", "message_id", "timestamp"):
             given[name] = row.get(name)
-        return BasicProperties(headers=headers or None, **given)
+        return BasicProperties(headers=headers or None, **given), fault or wrong
 
-    def _texts(self, column: pa.Array | None, option: str | None, count: int) -> Iterator[str]:
+    def _texts(self, column: pa.Array | None, option: str | None, count: int) -> Iterator[Any]:
         if option is not None or column is None:
             return iter([option or ""] * count)
-        return (value or "" for value in column.to_pylist())
-
-
-class Unpublishable(NamedTuple):
-    """Reason why a row cannot be published: a code for headers, and a text."""
-
-    reason: str
-    text: str
-
-
-def _unpublishable(body: str | bytes | None, place: tuple[str, str]) -> Unpublishable | None:
-    if body is None:
-        return Unpublishable("no_body", "a row has no body: filter out rows whose body is null")
-    for name, text in zip(("exchange", "routing key"), place, strict=True):
-        # A character has at most four bytes in UTF-8: short texts need no encoding to check.
-        if len(text) * 4 > PLACE_BYTES_MAX < len(text.encode()):
-            return Unpublishable("place_too_long", f"a row's {name} is too long: {len(text.encode())} bytes")
-    return None
+        return (value or "" for value in _python_values(column))
 
 
 def dead_letter(
@@ -219,6 +251,10 @@ def dead_letter(
     for name, text in ((REASON_HEADER, reason), (EXCHANGE_HEADER, place[0]), (KEY_HEADER, place[1])):
         headers[name] = Field("S", text.encode("utf-8", "surrogateescape")[:PLACE_BYTES_MAX])
     encoded = encode_properties(properties._replace(headers=headers))
+    if len(encoded) + HEADER_FRAME_OVERHEAD > frame_max:
+        # The headers of the message leave no room for those of a dead letter.
+        headers = {name: headers[name] for name in DEAD_LETTER_HEADERS if name in headers}
+        encoded = encode_properties(properties._replace(headers=headers))
     method = method_frame(CHANNEL, encode_basic_publish(*to, True))
     return method + build_frames(CHANNEL, encoded, bytes(body), frame_max)
 
@@ -229,15 +265,28 @@ def _first_difference(one: bytes, other: bytes) -> int:
     return next(at for at, (left, right) in enumerate(zip(one, other, strict=True)) if left != right)
 
 
-def _headers(row: dict[str, Any]) -> Table:
-    """Return a row's headers, with their types if the row has them."""
+def _without_invalid(row: dict[str, Any]) -> tuple[dict[str, Any], RowFault | None]:
+    """Return a row without the columns that are not UTF-8, and the fault of the first one."""
+    invalid = [name for name, value in row.items() if isinstance(value, NotUtf8)]
+    if not invalid:
+        return row, None
+    left = {name: value for name, value in row.items() if name not in invalid}
+    return left, RowFault("not_utf8", f"a row's {invalid[0]} is not UTF-8")
+
+
+def _headers(row: dict[str, Any]) -> tuple[Table, RowFault | None]:
+    """Return a row's headers, with their types if the row has them, and the fault of one that has none."""
     typed = row.get("headers_typed")
     if typed is None:
-        return {name: _header(value) for name, value in row.get("headers") or ()}
-    try:
-        return {name: field_of(*value) for name, value in typed}
-    except ValueError as error:
-        raise OptionError(f"column headers_typed: {error}") from None
+        return {name: _header(value) for name, value in row.get("headers") or ()}, None
+    found: Table = {}
+    fault = None
+    for name, value in typed:
+        try:
+            found[name] = field_of(*value)
+        except ValueError as error:
+            fault = fault or RowFault("invalid_properties", f"column headers_typed: {error}")
+    return found, fault
 
 
 def _header(value: str | None) -> Field:
@@ -246,19 +295,39 @@ def _header(value: str | None) -> Field:
 
 def _values(name: str, column: pa.Array) -> list[Any]:
     """Return a column's values as hashable objects."""
-    values: list[Any] = column.to_pylist()
-    if name == "headers":
-        return [None if value is None else tuple(value) for value in values]
-    if name == "headers_typed":
-        return [
-            None if value is None else tuple((key, (pair["type"], pair["value"])) for key, pair in value)
-            for value in values
-        ]
-    if name == "properties":
-        return [None if value is None else tuple(value.items()) for value in values]
     if name == "timestamp":
-        return [int(value.timestamp()) if isinstance(value, datetime) else None for value in values]
+        # Not as Python's times, which end in the year 9999.
+        per_second = UNITS_PER_SECOND[column.type.unit]
+        times = column.cast(pa.int64()).to_pylist()
+        return [None if value is None else value // per_second for value in times]
+    values = _python_values(column)
+    convert = _CONVERSIONS.get(name)
+    if convert is None:
+        return values
+    return [value if value is None or value is NOT_UTF8 else convert(value) for value in values]
+
+
+_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
+    "headers": tuple,
+    "headers_typed": lambda value: tuple((key, (pair["type"], pair["value"])) for key, pair in value),
+    "properties": lambda value: tuple(value.items()),
+}
+
+
+def _python_values(column: pa.Array) -> list[Any]:
+    """Return a column's values; NOT_UTF8 for each that has a text of other bytes."""
+    try:
+        values: list[Any] = column.to_pylist()
+    except UnicodeDecodeError:
+        values = [_python_value(value) for value in column]
     return values
+
+
+def _python_value(value: pa.Scalar) -> Any:
+    try:
+        return value.as_py()
+    except UnicodeDecodeError:
+        return NOT_UTF8
 
 
 def body_frames(body: bytes, frame_max: int) -> bytes:

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from mirrormq.client.client_events import Returned
@@ -23,7 +24,6 @@ from mirrormq.spark.sink.pace import PublishPace, PublishPacer
 from mirrormq.spark.sink.row_encoder import PRODUCER_HEADER, RowEncoder, dead_letter
 from mirrormq.spark.sink.spool import Spool
 from mirrormq.wire.fields import Field
-from mirrormq.wire.frames import FRAME_MAX_BYTES
 from mirrormq.wire.properties import decode_properties
 
 if TYPE_CHECKING:
@@ -143,7 +143,9 @@ def end_write(options: SinkOptions, write: str) -> None:
 def _publish(
     options: SinkOptions, batches: Iterator[pa.RecordBatch], producer: str | None, first_number: int
 ) -> int:
-    rows = RowEncoder(options, producer, first_number, FRAME_MAX_BYTES)
+    first = next(batches, None)
+    if first is None:
+        return 0
     pace = PublishPace(options.rate, options.speed, options.speed_origin_s, options.speed_start_s)
 
     def unroutable(returned: Returned) -> bytes | None:
@@ -158,12 +160,13 @@ def _publish(
             # repeated one. Returned messages therefore have a separate producer; they return in order.
             headers = {**(properties.headers or {}), PRODUCER_HEADER: Field("S", f"{producer}/u".encode())}
             properties = properties._replace(headers=headers)
-        return dead_letter(to, "unroutable", place, properties, returned.body, FRAME_MAX_BYTES)
+        return dead_letter(to, "unroutable", place, properties, returned.body, publisher.frame_max)
 
     nodes = Nodes(options.addresses, timeouts=options.timeouts)
     with SparkPublisher(nodes, on_return=unroutable) as publisher:
+        rows = RowEncoder(options, producer, first_number, publisher.frame_max)
         pacer = PublishPacer(pace, publisher) if pace.rate or pace.speed else None
-        for batch in batches:
+        for batch in chain((first,), batches):
             if pacer is None:
                 for message in rows.messages(batch):
                     publisher.publish(message)
