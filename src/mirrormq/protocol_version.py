@@ -8,7 +8,7 @@ Fields are only ever added at the end of a message or record, with a default: ol
     2    append operations with a publish payload for each message
     3    links to other brokers: a node of version 2 accepts AssignLinks and does not run the link. Links
          without a vhost, and the names of static shovels in the record of a node. Log indexes in the
-         records of queues
+         records of queues. EndWrite; a full record of producers refuses new ones
 """
 
 from __future__ import annotations

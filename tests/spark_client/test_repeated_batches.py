@@ -13,6 +13,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel as Channel
 from pyspark.sql.types import StringType, StructField, StructType
 
+from mirrormq import arrow
 from mirrormq.ranges import range_protocol
 from mirrormq.ranges.range_limits import PRODUCER_EPOCHS_MAX, PRODUCERS_PER_VHOST_MAX
 from mirrormq.spark.client.client_errors import RequestRefused
@@ -241,7 +242,13 @@ def test_a_full_record_of_producers_forgets_none_that_may_repeat_a_batch() -> No
             publish(options, record_batches(["a"]), first)
             half = PRODUCERS_PER_VHOST_MAX // 2
             announced(options, "named", half)
-            announced(options, "random", half - 1)
+            announced(options, "random", half - 3)
+            writer = writers.BatchWriter(options, StructType([StructField("body", StringType())]), False)
+            publish(options, record_batches(["w"]), SinkTask(writer._write, 0, 0))
+            writer.commit([Published(1)])
+            arrow.write(uri, pa.table({"body": ["t"]}), routing_key="q")
+            for name in ("of the ended writer", "of the ended table"):
+                publish(options, record_batches([name]), SinkTask(name, 0, 0))
             with pytest.raises(
                 RequestRefused, match="vhost '/' has the maximum of 16384 producers, and none"
             ):
@@ -250,6 +257,8 @@ def test_a_full_record_of_producers_forgets_none_that_may_repeat_a_batch() -> No
             row_publishing.end_write(options, "random")
             publish(options, record_batches(["b"]), SinkTask("second", 0, 0))
             publish(options, record_batches(["a"]), first)
-            assert contents(channel, "q") == {"a": 1, "b": 1}
+            once = ["w", "t", "of the ended writer", "of the ended table", "a", "b"]
+            assert contents(channel, "q") == Counter(once)
         log = (node.directory / "output").read_text()
+        assert "forgot 2 producers that were idle for a week or whose writes are complete" in log
         assert "forgot 1024 producers that were idle for a week or whose writes are complete" in log

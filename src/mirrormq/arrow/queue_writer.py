@@ -11,7 +11,7 @@ import pyarrow as pa
 from mirrormq.arrow.message_schema import plain_type, type_name
 from mirrormq.spark.data_source_options import SinkOptions, sink_options
 from mirrormq.spark.sink.row_encoder import check_columns, check_properties
-from mirrormq.spark.sink.row_publishing import SinkTask, publish
+from mirrormq.spark.sink.row_publishing import SinkTask, end_write, publish
 
 
 class ArrowStream(Protocol):
@@ -41,7 +41,11 @@ def write(
     schema = pa.schema([(field.name, plain_type(field.type)) for field in reader.schema])
     _check(schema, checked)
     unit = SinkTask(checked.write_id or uuid.uuid4().hex, checked.batch_id, 0)
-    return publish(checked, _plain(reader, schema), unit).messages
+    try:
+        return publish(checked, _plain(reader, schema), unit).messages
+    finally:
+        if checked.write_id is None:
+            end_write(checked, unit.write)
 
 
 def _check(schema: pa.Schema, options: SinkOptions) -> None:
