@@ -1,9 +1,7 @@
 """Commands: the only way metadata changes.
 
-A command is a value that says everything needed to apply it: applying the same commands in the
-same order to the same state gives the same state on every node, today from a local log, later from
-a replicated one. So a command never refers to a clock, a random number or a live object, and one
-whose premise has gone meanwhile (a binding to a queue that was deleted first) changes nothing.
+The same commands in the same order give the same state on every node: a command never refers to a clock, a
+random number or a live object. One whose premise is gone (a binding to a deleted queue) changes nothing.
 """
 
 from __future__ import annotations

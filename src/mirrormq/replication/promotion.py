@@ -206,10 +206,13 @@ def settle(
             return promote(view, chosen, fates)
         return QueueDown(chosen, _waiting(view, candidates, fates))
     if alive and unsynchronised_allowed:
-        # Of living unsynchronised mirrors, the one that was synchronised last.
-        left = {name: former[name].version if name in former else -1 for name in alive}
-        return promote(view, max(alive, key=lambda name: left[name]), fates)
+        return promote(view, _last_synchronised(alive, former), fates)
     return QueueDown(candidates, _waiting(view, candidates, fates)) if survives else QueueLost()
+
+
+def _last_synchronised(alive: list[str], former: Mapping[str, FormerCopy]) -> str:
+    """Return the living unsynchronised mirror that was synchronised last."""
+    return max(alive, key=lambda name: former[name].version if name in former else -1)
 
 
 def _compare(
