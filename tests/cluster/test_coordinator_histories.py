@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mirrormq.cluster.coordinator import Coordinator, fates, present
+from mirrormq.cluster.coordinator import Coordinator, present, statuses
 from mirrormq.cluster.master_moves import CannotMove, drain, move, rebalance, recover, revive
 from mirrormq.cluster.stored_copies import former_copies, stored_copies
 from mirrormq.metadata import commands as c
@@ -23,7 +23,7 @@ from mirrormq.metadata.records import Node, Policy, Queue, Vhost
 from mirrormq.metadata.state import MetadataState
 from mirrormq.replication.initial_placement import place
 from mirrormq.replication.placement import mirroring, wanted
-from mirrormq.replication.promotion import MemberFate, rules
+from mirrormq.replication.promotion import MemberStatus, rules
 
 NODES = "abcd"
 DEFINITIONS: list[dict[str, Any]] = [
@@ -85,12 +85,12 @@ class History:
     def report_copies(self, queue: Queue, members: tuple[str, ...]) -> None:
         if not queue.waits_for:
             return
-        found = fates(queue.ring, present(self.state.nodes))
+        found = statuses(queue.ring, present(self.state.nodes))
         for name in members:
             node = self.state.nodes.get(name)
             incarnation = node.incarnation if node is not None else 0
             former = node is not None and node.running and queue.has_copy(name)
-            returned = former or found.get(name) is MemberFate.RETURNED
+            returned = former or found.get(name) is MemberStatus.RETURNED
             reported = any((copy.node, copy.incarnation) == (name, incarnation) for copy in queue.copies)
             under_way = any(
                 (queue_id, copy.node, copy.incarnation) == (queue.queue_id, name, incarnation)
@@ -164,18 +164,18 @@ class History:
         before, master = queue.ring, change.view.master
         if change.waits_for:
             return
-        found = fates(before, present(self.state.nodes, self.coordinator._missed))
+        found = statuses(before, present(self.state.nodes, self.coordinator._missed))
         if master not in found:
             self.check_recalled(queue, master)
             return
         if (
-            found[before.master] is not MemberFate.ALIVE
-            and found[master] is MemberFate.RETURNED
+            found[before.master] is not MemberStatus.ALIVE
+            and found[master] is MemberStatus.RETURNED
             and len(found) > 1
         ):
             self.check_comparison(queue, master)
         self.holed += master not in before.in_sync
-        if master in before.in_sync or found[master] is MemberFate.RETURNED:
+        if master in before.in_sync or found[master] is MemberStatus.RETURNED:
             return
         assert change.view.in_sync == {master}
         policy = rules(self.policies.effective("/", queue.name, "queues").definition)
@@ -325,13 +325,13 @@ class History:
         now = present(self.state.nodes)
         for queue in self.state.queues.values():
             view = queue.ring
-            found = fates(view, now)
-            if found[view.master] is not MemberFate.ALIVE:
+            found = statuses(view, now)
+            if found[view.master] is not MemberStatus.ALIVE:
                 assert queue.waits_for and queue.survives_restart
                 assert not any(name in now.running for name in queue.waits_for)
                 continue
             assert not queue.waits_for
-            assert all(fate is MemberFate.ALIVE for fate in found.values())
+            assert all(status is MemberStatus.ALIVE for status in found.values())
             definition = self.policies.effective("/", queue.name, "queues").definition
             policy = None if queue.exclusive else mirroring(definition)
             master, mirrors = wanted(policy, view, now.running, lambda count: 0, now.resting)

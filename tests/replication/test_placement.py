@@ -17,7 +17,7 @@ from mirrormq.replication.placement import (
 )
 from mirrormq.replication.promotion import (
     CopyTrust,
-    MemberFate,
+    MemberStatus,
     PromotionRules,
     QueueDown,
     QueueLost,
@@ -153,9 +153,9 @@ def after(
     survives: bool = True,
     copies: dict[str, StoredCopy] | None = None,
 ) -> View | QueueDown | QueueLost:
-    fates = dict.fromkeys(before.members, MemberFate.ALIVE)
-    fates |= dict.fromkeys(gone, MemberFate.GONE) | dict.fromkeys(returned, MemberFate.RETURNED)
-    found = settle(before, fates, policy, shutdown=shutdown, survives=survives, copies=copies)
+    statuses = dict.fromkeys(before.members, MemberStatus.ALIVE)
+    statuses |= dict.fromkeys(gone, MemberStatus.GONE) | dict.fromkeys(returned, MemberStatus.RETURNED)
+    found = settle(before, statuses, policy, shutdown=shutdown, survives=survives, copies=copies)
     return found._replace(joined=frozenset()) if isinstance(found, View) else found
 
 

@@ -17,7 +17,7 @@ from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import Message
 from mirrormq.queues.paged_queue import PagedQueue
 from mirrormq.replication.mirror_sync import MirrorSynchroniser
-from mirrormq.replication.promotion import MemberFate, PromotionRules, QueueDown, settle
+from mirrormq.replication.promotion import MemberStatus, PromotionRules, QueueDown, settle
 from mirrormq.replication.replica import Replica, ReplicaOptions
 from mirrormq.replication.ring_messages import ReplicaMessage
 from mirrormq.replication.synchronisation import first_sequence
@@ -222,10 +222,10 @@ class World:
     def notice(self) -> None:
         """Remove a failed or isolated member from the ring, as the failure detector would."""
         reachable = [node.name for node in self.running() if node.name not in self.cut]
-        fates = {
-            name: MemberFate.ALIVE if name in reachable else MemberFate.GONE for name in self.view.members
+        statuses = {
+            name: MemberStatus.ALIVE if name in reachable else MemberStatus.GONE for name in self.view.members
         }
-        after = settle(self.view, fates, self.rules, shutdown=False)
+        after = settle(self.view, statuses, self.rules, shutdown=False)
         if isinstance(after, QueueDown):
             self.down = after
         elif isinstance(after, View) and after is not self.view:

@@ -102,12 +102,12 @@ def promote_an_unsynchronised_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def rash(
         view: View,
-        fates: dict[str, promotion.MemberFate],
+        statuses: dict[str, promotion.MemberStatus],
         policy: promotion.PromotionRules,
         **facts: Any,
     ) -> View | promotion.QueueDown | promotion.QueueLost:
         everybody = view._replace(in_sync=frozenset(view.members))
-        after = promotion.settle(everybody, fates, policy, **facts)
+        after = promotion.settle(everybody, statuses, policy, **facts)
         return view if after is everybody else after
 
     monkeypatch.setattr(coordinator, "settle", rash)

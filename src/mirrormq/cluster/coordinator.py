@@ -6,9 +6,9 @@ new leader continues the work of the last one, and the versions of views resolve
     an incarnation ends or begins, a policy, queue, binding or ring changes → queues become *dirty*
     `work` visits dirty queues, a bounded number at a time                  → commands, few and large
 
-For each queue the coordinator first settles the fates of the members (`promotion.settle`), and only when all
-of them are alive, the place of the replicas (`placement`). Each step is one view; adopting it makes the queue
-dirty again, until no step is left.
+For each queue the coordinator first handles lost and returned members (`promotion.settle`). Only when all
+members are alive it decides the place of the replicas (`placement`). Each step is one view; adopting it
+makes the queue dirty again, until no step is left.
 
 After a full stop the members of a ring compare their copies before one is promoted (`promotion`). The
 coordinator knows since when a comparison lacks a member, and ends the wait where the policy allows it.
@@ -42,7 +42,7 @@ from mirrormq.metadata.state import MetadataState
 from mirrormq.replication.mirrored_exchanges import mirrored_definition, queues_concerned
 from mirrormq.replication.placement import Choose, mirroring, next_view, wanted
 from mirrormq.replication.promotion import (
-    MemberFate,
+    MemberStatus,
     PromotionRules,
     QueueDown,
     QueueLost,
@@ -97,17 +97,17 @@ def all_alive(view: View, now: Present) -> bool:
     return len(view.incarnations) == len(view.members) and view.incarnations <= now.living
 
 
-def fates(view: View, now: Present) -> dict[str, MemberFate]:
-    """Return the fate of each member of a ring."""
+def statuses(view: View, now: Present) -> dict[str, MemberStatus]:
+    """Return the status of each member of a ring."""
     joined = dict(view.incarnations)
-    return {name: _fate(now, name, joined.get(name, 0)) for name in view.members}
+    return {name: _status(now, name, joined.get(name, 0)) for name in view.members}
 
 
-def _fate(now: Present, name: str, joined: int) -> MemberFate:
+def _status(now: Present, name: str, joined: int) -> MemberStatus:
     incarnation = now.incarnations.get(name)
     if incarnation is None:
-        return MemberFate.GONE if name in now.nodes else MemberFate.FORGOTTEN
-    return MemberFate.ALIVE if incarnation == joined else MemberFate.RETURNED
+        return MemberStatus.GONE if name in now.nodes else MemberStatus.FORGOTTEN
+    return MemberStatus.ALIVE if incarnation == joined else MemberStatus.RETURNED
 
 
 def _released(queue: Queue, now: Present) -> list[tuple[int, str, int]]:
@@ -333,7 +333,7 @@ class Coordinator:
         return c.ViewChange(queue.queue_id, after.with_incarnations(now.incarnations))
 
     def _settle(self, queue: Queue, policy: PromotionRules, now: Present) -> View | QueueDown | QueueLost:
-        """Return the view that follows from the fates of the members. Rings that differ only in their numbers
+        """Return the view that follows from each member's status. Rings that differ only in their numbers
         share a cached result, unless a member joins: it remembers the version that it joined with."""
         view, survives = queue.ring, queue.survives_restart
         # Without epoch and version: after the loss of a node, a thousand equal rings are settled once.
@@ -343,7 +343,7 @@ class Coordinator:
         if known is not None:
             return View(view.epoch + known.epoch, view.version + 1, *known[2:])
         master = now.nodes.get(view.master)
-        members = fates(view, now)
+        members = statuses(view, now)
         after = settle(
             view,
             members,
@@ -355,7 +355,7 @@ class Coordinator:
             former=former_copies(queue, now.nodes) if queue.former else {},
         )
         # After a return or a removal the result depends on the queue's stored copies, which the key lacks.
-        if isinstance(after, View) and not {MemberFate.RETURNED, MemberFate.FORGOTTEN}.intersection(
+        if isinstance(after, View) and not {MemberStatus.RETURNED, MemberStatus.FORGOTTEN}.intersection(
             members.values()
         ):
             self._settled[key] = after._replace(epoch=after.epoch - view.epoch)

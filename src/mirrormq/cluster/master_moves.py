@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from mirrormq.cluster.coordinator import Present, fates, in_commands, present
+from mirrormq.cluster.coordinator import Present, in_commands, present, statuses
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.records import Node, Queue
 from mirrormq.metadata.ring_view import View
 from mirrormq.metadata.state import MetadataState
 from mirrormq.replication.placement import next_view
 from mirrormq.replication.placement import rebalance as spread
-from mirrormq.replication.promotion import MemberFate, promote
+from mirrormq.replication.promotion import MemberStatus, promote
 from mirrormq.replication.replica_index import ReplicaIndex
 
 
@@ -30,10 +30,10 @@ def successors(queue: Queue, now: Present) -> list[str]:
     if queue.waits_for:
         return []
     view = queue.ring
-    fate = fates(view, now)
-    if fate[view.master] is not MemberFate.ALIVE:
+    status = statuses(view, now)
+    if status[view.master] is not MemberStatus.ALIVE:
         return []
-    return [name for name in view.members[1:] if name in view.in_sync and fate[name] is MemberFate.ALIVE]
+    return [name for name in view.members[1:] if name in view.in_sync and status[name] is MemberStatus.ALIVE]
 
 
 def move(state: MetadataState, queue: Queue, node: str) -> c.ChangeViews:
@@ -73,7 +73,7 @@ def recover(state: MetadataState, queue: Queue, node: str) -> c.ChangeViews:
         raise CannotMove(f"node '{node}' does not run")
     view = queue.ring
     if node in view.members:
-        after = promote(view, node, fates(view, now))
+        after = promote(view, node, statuses(view, now))
     else:
         # Drop all members first, so that nothing of their state carries over into the new ring.
         after = view.with_members((), epoch=view.epoch)._replace(version=view.version)

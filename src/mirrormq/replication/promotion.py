@@ -78,8 +78,8 @@ from typing import NamedTuple
 from mirrormq.metadata.ring_view import View
 
 
-class MemberFate(Enum):
-    """Fate of a member since it joined the ring."""
+class MemberStatus(Enum):
+    """Status of a member since it joined the ring."""
 
     ALIVE = "alive"
     """Running in the same incarnation."""
@@ -160,7 +160,7 @@ def rules(definition: Mapping[str, object]) -> PromotionRules:
 
 def settle(
     view: View,
-    fates: Mapping[str, MemberFate],
+    statuses: Mapping[str, MemberStatus],
     policy: PromotionRules,
     *,
     shutdown: bool,
@@ -169,45 +169,47 @@ def settle(
     waited: bool = False,
     former: Mapping[str, FormerCopy] | None = None,
 ) -> View | QueueDown | QueueLost:
-    """Return the view that follows from the fates of its members; `view` itself if all are alive.
+    """Return the view that follows from the statuses of its members; `view` itself if all are alive.
 
     `shutdown`: the master was stopped in good order. `survives`: the queue outlives its nodes' restarts.
     `copies`: reports of returned members. `waited`: the promotion timeout for missing members is over.
     `former`: former members that belong to the cluster.
     The caller fills in the incarnations of members that joined anew.
     """
-    if all(fates[name] is MemberFate.ALIVE for name in view.members):
+    if all(statuses[name] is MemberStatus.ALIVE for name in view.members):
         return view
-    if fates[view.master] is MemberFate.ALIVE:
-        return _gathered(view, view.master, fates, view.epoch)
+    if statuses[view.master] is MemberStatus.ALIVE:
+        return _gathered(view, view.master, statuses, view.epoch)
     former = former or {}
-    candidates = _candidates(view, fates)
+    candidates = _candidates(view, statuses)
     if not candidates:
         return _recall(view, former) if former and survives else QueueLost()
-    alive = [name for name in view.members if fates[name] is MemberFate.ALIVE]
+    alive = [name for name in view.members if statuses[name] is MemberStatus.ALIVE]
     for name in alive:
         if name in candidates:
-            return promote(view, name, fates)
+            return promote(view, name, statuses)
     if (
-        fates[candidates[0]] is MemberFate.RETURNED
+        statuses[candidates[0]] is MemberStatus.RETURNED
         and view.members == candidates[:1]
         and survives
         and not former
     ):
-        return promote(view, candidates[0], fates)  # no other node holds a copy that could be better
+        return promote(view, candidates[0], statuses)  # no other node holds a copy that could be better
     unsynchronised_allowed = policy.allows_unsynchronised(shutdown=shutdown)
-    if survives and any(fates[name] is MemberFate.RETURNED for name in candidates):
-        reported = {name: copy for name, copy in (copies or {}).items() if fates[name] is MemberFate.RETURNED}
-        returned = [name for name in view.members if fates[name] is MemberFate.RETURNED]
+    if survives and any(statuses[name] is MemberStatus.RETURNED for name in candidates):
+        reported = {
+            name: copy for name, copy in (copies or {}).items() if statuses[name] is MemberStatus.RETURNED
+        }
+        returned = [name for name in view.members if statuses[name] is MemberStatus.RETURNED]
         timed_out = waited and unsynchronised_allowed
         awaited = () if timed_out else tuple(name for name in candidates if name not in reported)
         chosen = awaited or _compare(view, candidates, alive, returned, reported, former, timed_out)
         if isinstance(chosen, str):
-            return promote(view, chosen, fates)
-        return QueueDown(chosen, _waiting(view, candidates, fates))
+            return promote(view, chosen, statuses)
+        return QueueDown(chosen, _waiting(view, candidates, statuses))
     if alive and unsynchronised_allowed:
-        return promote(view, _last_synchronised(alive, former), fates)
-    return QueueDown(candidates, _waiting(view, candidates, fates)) if survives else QueueLost()
+        return promote(view, _last_synchronised(alive, former), statuses)
+    return QueueDown(candidates, _waiting(view, candidates, statuses)) if survives else QueueLost()
 
 
 def _last_synchronised(alive: list[str], former: Mapping[str, FormerCopy]) -> str:
@@ -285,17 +287,17 @@ def _recall(view: View, former: Mapping[str, FormerCopy]) -> QueueDown:
     return QueueDown(tuple(name for name in members if name in last), waiting)
 
 
-def _candidates(view: View, fates: Mapping[str, MemberFate]) -> tuple[str, ...]:
+def _candidates(view: View, statuses: Mapping[str, MemberStatus]) -> tuple[str, ...]:
     """Return the members that can restore the queue: the synchronised ones or, if all of them were taken out
     of the cluster, every member with messages."""
-    left = tuple(name for name in view.members if fates[name] is not MemberFate.FORGOTTEN)
+    left = tuple(name for name in view.members if statuses[name] is not MemberStatus.FORGOTTEN)
     return tuple(name for name in left if name in view.in_sync) or left
 
 
-def _waiting(view: View, candidates: tuple[str, ...], fates: Mapping[str, MemberFate]) -> View:
+def _waiting(view: View, candidates: tuple[str, ...], statuses: Mapping[str, MemberStatus]) -> View:
     """Return the ring of a down queue. It omits members that left the cluster: a later node of that name is
     another node."""
-    left = tuple(name for name in view.members if fates[name] is not MemberFate.FORGOTTEN)
+    left = tuple(name for name in view.members if statuses[name] is not MemberStatus.FORGOTTEN)
     if left == view.members:
         return view
     members = (
@@ -309,22 +311,22 @@ def _waiting(view: View, candidates: tuple[str, ...], fates: Mapping[str, Member
     )
 
 
-def promote(view: View, master: str, fates: Mapping[str, MemberFate]) -> View:
+def promote(view: View, master: str, statuses: Mapping[str, MemberStatus]) -> View:
     """Return a view of a new epoch. Mirrors stay synchronised if the new master was synchronised too and has
     lost nothing since; otherwise only the new master is."""
-    after = _gathered(view, master, fates, view.epoch + 1)
-    complete = fates.get(master) is MemberFate.ALIVE and master in view.in_sync
+    after = _gathered(view, master, statuses, view.epoch + 1)
+    complete = statuses.get(master) is MemberStatus.ALIVE and master in view.in_sync
     if complete and not after.joining:
         return after
     in_sync = after.in_sync if complete else frozenset({master})
     return after._replace(in_sync=in_sync, joining=frozenset())
 
 
-def _gathered(view: View, master: str, fates: Mapping[str, MemberFate], epoch: int) -> View:
+def _gathered(view: View, master: str, statuses: Mapping[str, MemberStatus], epoch: int) -> View:
     """Return the next view: gone members leave, returned members join anew as the youngest, not
     synchronised."""
-    alive = tuple(name for name in view.members if fates[name] is MemberFate.ALIVE)
-    returned = tuple(name for name in view.members if fates[name] is MemberFate.RETURNED)
+    alive = tuple(name for name in view.members if statuses[name] is MemberStatus.ALIVE)
+    returned = tuple(name for name in view.members if statuses[name] is MemberStatus.RETURNED)
     others = tuple(name for name in alive + returned if name != master)
     if not returned:
         return view.with_members((master, *others), epoch=epoch)
