@@ -1,4 +1,4 @@
-"""Mutations of the fork index (`cluster.fork_index`), for test_mutations."""
+"""Mutations of the fork index (`cluster.fork_index`) and of its log indexes, for test_mutations."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from mirrormq.cluster.fork_index import NOT_FORKED, ForkIndex, ForkIndexes
+from mirrormq.cluster.metadata_repair import MetadataRepair
 from mirrormq.cluster.orphan_collector import OrphanCollector
 
 
@@ -23,6 +24,11 @@ def measure_fork_indexes_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
         return None if found is None else msgspec.structs.replace(found, sequence=NOT_FORKED - 1)
 
     monkeypatch.setattr(ForkIndexes, "find", late)
+
+
+def leave_metadata_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not complete the metadata that an older program has left."""
+    monkeypatch.setattr(MetadataRepair, "look", lambda self, incarnation: None)
 
 
 FORK_MUTATIONS = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirrormq.cluster.partitions import AUTOHEAL, PAUSE_MINORITY
-from mirrormq.simulator.fault_plan import Fault
+from mirrormq.simulator.fault_plan import UPGRADE, Fault
 from mirrormq.simulator.world import SimulationOptions
 
 Planned = tuple[str, int, int, str, int]
@@ -119,6 +119,14 @@ def one_is_cut_off(seed: int) -> SimulationOptions:
     time."""
     options = run(seed, ("partition", 1000, 11_000, "abc"[seed % 3], 0), queues=("u0", "u1", "u2"))
     return options._replace(load_ms=11_000)
+
+
+def members_are_upgraded(seed: int) -> SimulationOptions:
+    """Upgrade the nodes one by one, each after its older program has made a snapshot."""
+    upgrades: list[Planned] = [
+        (UPGRADE, 900 + 900 * at, 1200 + 900 * at, "abc"[(at + seed) % 3], 1) for at in range(3)
+    ]
+    return run(seed, *upgrades)
 
 
 def masters_of_keepers_die(seed: int) -> SimulationOptions:

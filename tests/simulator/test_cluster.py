@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from mirrormq.cluster.partitions import AUTO, AUTOHEAL, IGNORE, PAUSE_IF_ALL_DOWN, PAUSE_MINORITY
-from mirrormq.simulator.fault_plan import KINDS
+from mirrormq.protocol_version import PROTOCOL_VERSION
+from mirrormq.simulator.fault_plan import KINDS, UPGRADE
 from mirrormq.simulator.seeds import kinds_in, options_of
 from mirrormq.simulator.shrinking import outcome
 from mirrormq.simulator.world import World
@@ -27,6 +28,7 @@ def test_seeds_stand_for_everything() -> None:
     assert {options.nodes for options in drawn} == {2, 3, 5, 7}
     assert {options.mode for options in drawn} == {AUTO, AUTOHEAL, IGNORE, PAUSE_IF_ALL_DOWN, PAUSE_MINORITY}
     assert {queue[0] for options in drawn for queue in options.queues} == set("dimpstuv")
+    assert {options.upgrade for options in drawn} == {False, True}
 
 
 def test_what_is_given_is_not_drawn_and_changes_nothing_else() -> None:
@@ -60,11 +62,21 @@ def test_a_seed_decides_everything() -> None:
     assert one == other and "delivered" in one.lower()
 
 
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_nodes_are_upgraded_one_by_one(seed: int) -> None:
+    world, wrong, _ = outcome(options_of(seed)._replace(upgrade=True))
+    assert not wrong
+    assert world.history.confirmed
+    assert {node.member.version for node in world.nodes.values()} == {PROTOCOL_VERSION}
+    assert sum(fault.kind == UPGRADE for fault in world.schedule) == len(world.nodes)
+
+
 def test_given_kinds_of_faults_are_the_only_ones() -> None:
+    kinds = kinds_in("kill,partition")
     faults = [
         fault
         for seed in range(30)
-        for fault in World(options_of(seed)._replace(fault_kinds=kinds_in("kill,partition"))).schedule
+        for fault in World(options_of(seed)._replace(fault_kinds=kinds, upgrade=False)).schedule
     ]
     assert {fault.kind for fault in faults} == {"kill", "partition"}
     assert set(kinds_in("forks")) < set(KINDS) == set(kinds_in(""))

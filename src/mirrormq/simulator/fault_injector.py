@@ -9,8 +9,9 @@ from typing import Any, Protocol
 
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.records import Policy, Queue
+from mirrormq.protocol_version import PROTOCOL_VERSION, PROTOCOL_VERSION_OLDEST
 from mirrormq.simulator.disk_faults import DiskFaults
-from mirrormq.simulator.fault_plan import Fault
+from mirrormq.simulator.fault_plan import UPGRADE, Fault
 from mirrormq.simulator.membership_churn import ChurnHost, MembershipChurn
 from mirrormq.simulator.network import LATENCY_MS, SILENCE_MS, Network
 from mirrormq.simulator.simulated_node import SimulatedNode
@@ -100,6 +101,7 @@ class FaultInjector:
             "disk": self.disk_faults.begin,
             "disks": self.disk_faults.begin,
             "shutdown": self.disk_faults.begin,
+            UPGRADE: self._begin_upgrade,
         }
         self._end: dict[str, Callable[[Fault], None]] = {
             "kill": self._start,
@@ -116,7 +118,14 @@ class FaultInjector:
             "disk": self.disk_faults.end,
             "disks": self.disk_faults.end,
             "shutdown": self.disk_faults.shut_down,
+            UPGRADE: self._end_upgrade,
         }
+
+    def begin_older(self, faults: list[Fault]) -> None:
+        """Let the nodes that will be upgraded begin with the oldest protocol version."""
+        for fault in faults:
+            if fault.kind == UPGRADE:
+                self._scene.nodes[fault.nodes[0]].version = PROTOCOL_VERSION_OLDEST
 
     def plan(self, faults: list[Fault], start_ms: int) -> None:
         """Schedule the faults."""
@@ -163,6 +172,16 @@ class FaultInjector:
 
     def _start_soon(self, name: str, delay_ms: int) -> None:
         self._scene.timeline.after(delay_ms, partial(self._start_one, name))
+
+    def _begin_upgrade(self, fault: Fault) -> None:
+        node = self._scene.nodes[fault.nodes[0]]
+        if fault.dice & 1:
+            node.later(0, node.compact)  # as an event of its own: its writes may be the node's last
+        self._scene.timeline.after(1, lambda: self._die(fault, power=False))
+
+    def _end_upgrade(self, fault: Fault) -> None:
+        self._scene.nodes[fault.nodes[0]].version = PROTOCOL_VERSION
+        self._start(fault)
 
     def _die_writing(self, fault: Fault) -> None:
         name = fault.nodes[0]

@@ -49,6 +49,10 @@ disks          the fault `disk` while every node is stopped at once
 shutdown       all nodes are stopped in good order, one by one; the disk of the last one fails as in `disk`
 """
 
+UPGRADE = "upgrade"
+"""Kind of the fault that stops a node of the oldest protocol version, and starts it with the present one
+(`upgrades`)."""
+
 FORKS = (
     "partition",
     "one-way",
@@ -70,6 +74,9 @@ EVERY_NODE = ("blackout", "disks", "shutdown")
 LASTS_MS = (300, 3000, 5000, 9000)
 """Maximum durations of faults: shorter than the failure detector's timeout, about as long, and much
 longer."""
+
+RESTART_MS = 2000
+"""Maximum duration of an upgrade."""
 
 
 class Fault(NamedTuple):
@@ -108,6 +115,20 @@ def draw(
             Fault(number, kind, begins, min(ends, until_ms), tuple(nodes), choice.randrange(1 << 30))
         )
     return sorted(faults, key=lambda fault: (fault.begins_ms, fault.number))
+
+
+def upgrades(choice: random.Random, names: Sequence[str], until_ms: int, first: int) -> list[Fault]:
+    """Draw the upgrades of a cluster whose nodes begin with the oldest protocol version, one after the
+    other in a drawn order. `first` is the number of the first one."""
+    moments = sorted(choice.randrange(until_ms) for _ in names)
+    order = choice.sample(list(names), len(names))
+    return [
+        Fault(
+            first + place, UPGRADE, begins, min(begins + 1 + choice.randrange(RESTART_MS), until_ms),
+            (name,), choice.randrange(1 << 30),
+        )
+        for place, (name, begins) in enumerate(zip(order, moments, strict=True))
+    ]  # fmt: skip
 
 
 def without(faults: Sequence[Fault], numbers: set[int]) -> list[Fault]:

@@ -32,6 +32,9 @@ FAULTS_MAX = 6
 LINKS = {0: 3, 1: 1, 2: 1}
 """Weights of the number of shovels; drawn separately, so that everything else of a seed stays the same."""
 
+UPGRADES = 0.05
+"""Share of runs that begin with the oldest protocol version; drawn separately."""
+
 LINK_MODES = {"on-confirm": 4, "on-publish": 1, "no-ack": 1}
 BREAKS_PERMILLE = (0, 5, 20, 60)
 LOAD_MS = (2500, 7500)
@@ -103,6 +106,7 @@ def options_of(
         redeliver=drawn_redeliver,
         producers=producers,
         readers=readers,
+        upgrade=random.Random(f"{seed} upgrade").random() < UPGRADES,
     )
     return _with_links(drawn, names)
 

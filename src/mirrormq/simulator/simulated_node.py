@@ -143,6 +143,8 @@ class SimulatedNode:
         """Replace the applied part of the metadata log by a snapshot."""
         member = self.member
         member.consensus.compact(member.consensus.applied_index, member.metadata.state.snapshot())
+        member.tick()
+        member.work()
 
     def wipe(self) -> None:
         """Replace the disk of a stopped machine by an empty one. The node then belongs to no cluster."""

@@ -29,6 +29,7 @@ from mirrormq.connections.open_connections import open_channels
 from mirrormq.consensus import Snapshot, founded
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import records
+from mirrormq.metadata.command_versions import MembersTooOld
 from mirrormq.metadata.index_tables import TABLES
 from mirrormq.metadata.state import MetadataState
 from mirrormq.queues.queue import Queue
@@ -112,6 +113,8 @@ class SimulationOptions(NamedTuple):
     """`ha-redeliver`: empty for no such key, `lost`, or `changing` between the two."""
     fault_kinds: tuple[str, ...] = tuple(fault_plan.KINDS)
     """Kinds of faults to draw."""
+    upgrade: bool = False
+    """Whether all nodes begin with the oldest protocol version, and are upgraded one by one."""
     schedule: tuple[fault_plan.Fault, ...] | None = None
     """Schedule of faults, if it is not to be drawn."""
     left_out: frozenset[int] = frozenset()
@@ -176,8 +179,12 @@ class World:
         if drawn is None:
             choice = random.Random(f"{options.seed} faults")
             faults = fault_plan.draw(choice, self.names, options.load_ms, options.faults, options.fault_kinds)
+            if options.upgrade:
+                choice = random.Random(f"{options.seed} upgrades")
+                faults += fault_plan.upgrades(choice, self.names, options.load_ms, len(faults))
             drawn = tuple(faults)
         self.schedule = fault_plan.without(drawn, set(options.left_out))
+        self.fault_injector.begin_older(self.schedule)
 
     # -- environment of nodes and clients ---------------------------------------------------------
 
@@ -240,7 +247,10 @@ class World:
         """Write a command through any running node."""
         for node in self.nodes.values():
             if node.running and node.member.leader is not None:
-                node.member.metadata.write(command)
+                try:
+                    node.member.metadata.write(command)
+                except MembersTooOld as refusal:
+                    self.note(str(refusal))
                 node.mark_dirty()
                 return
 
