@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from mirrormq.auth import access_errors
-from mirrormq.auth import permissions as permissions_module
 from mirrormq.auth.permissions import Permissions
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import records as r
@@ -56,9 +53,8 @@ def test_a_change_of_permissions_counts_at_once() -> None:
     assert not permissions.check("u", "/", "q", "read")
 
 
-def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(permissions_module, "ANSWERS_CACHED_MAX", 10)
-    permissions = Permissions(state_with(read="^q"))
+def test_the_cache_is_bounded() -> None:
+    permissions = Permissions(state_with(read="^q"), answers_max=10)
     for number in range(100):
         assert permissions.check("u", "/", f"q{number}", "read")
         assert not permissions.check("u", "/", f"x{number}", "read")

@@ -17,7 +17,7 @@ from mirrormq.metadata.copy_records import CopyReport
 from mirrormq.metadata.records import Node as NodeRecord
 from mirrormq.metadata.records import Policy, Queue, Vhost
 from mirrormq.metadata.state import MetadataState
-from mirrormq.simulator.network import Network
+from mirrormq.simulator.network import LATENCY_MS, Network
 from mirrormq.simulator.simulated_node import SimulatedNode
 from mirrormq.simulator.tight_limits import RunLimits
 from mirrormq.simulator.virtual_time import VirtualTime
@@ -87,6 +87,7 @@ class Cluster:
         handling: PartitionHandling | None = None,
         seed: int = 1,
         limits: RunLimits | None = None,
+        latency_ms: int = LATENCY_MS,
     ) -> None:
         self.handling = handling or PartitionHandling()
         self.limits = limits or RunLimits()
@@ -96,7 +97,9 @@ class Cluster:
             msgspec.msgpack.Encoder(),
             msgspec.msgpack.Decoder(ClusterMessage | ControllerMessage),
         )
-        self.network = Network(self.timeline, self.choice.randrange, encoder.encode, decoder.decode)
+        self.network = Network(
+            self.timeline, self.choice.randrange, encoder.encode, decoder.decode, latency_ms
+        )
         self.names = [chr(ord("a") + number) for number in range(count)]
         self.nodes = {name: SimulatedNode(self, name, f"{seed} {name}") for name in self.names}
         for node in self.nodes.values():

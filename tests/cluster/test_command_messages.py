@@ -11,7 +11,6 @@ import pytest
 from mirrormq.cluster.command_messages import CommandReply, CommandRequest
 from mirrormq.control.control_protocol import EXIT_DATA, EXIT_TIMEOUT, ControlError, Request
 from mirrormq.management.peer_client import PeerClient
-from mirrormq.runtime import peer_rpc
 from mirrormq.runtime.peer_rpc import PeerRpc
 from tests.peers.ends import until
 
@@ -27,11 +26,11 @@ async def _respond(request: Request) -> dict[str, Any]:
 class Pair:
     """Two nodes whose messages arrive when the test delivers them."""
 
-    def __init__(self) -> None:
+    def __init__(self, **limits: int) -> None:
         self.held = False
         self.sent: list[CommandRequest | CommandReply] = []
-        self.a = PeerRpc(lambda peer, message: self._carry(self.b, "a", message), _respond)
-        self.b = PeerRpc(lambda peer, message: self._carry(self.a, "b", message), _respond)
+        self.a = PeerRpc(lambda peer, message: self._carry(self.b, "a", message), _respond, **limits)
+        self.b = PeerRpc(lambda peer, message: self._carry(self.a, "b", message), _respond, **limits)
 
     def _carry(self, to: PeerRpc, sender: str, message: CommandRequest | CommandReply) -> None:
         self.sent.append(message)
@@ -76,10 +75,8 @@ async def test_an_answer_from_another_node_or_too_late_is_ignored() -> None:
     pair.a.receive("b", CommandReply(asked.number, b'{"ok": true, "result": "late"}'))
 
 
-async def test_one_question_too_many_is_refused_on_either_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer_rpc, "OPEN_MAX", 2)
-    monkeypatch.setattr(peer_rpc, "ANSWERING_MAX", 1)
-    pair = Pair()
+async def test_one_request_too_many_is_refused_on_either_side() -> None:
+    pair = Pair(open_max=2, answering_max=1)
     first = asyncio.create_task(pair.a.ask("b", Request("sleep"), timeout_s=0.2))
     await asyncio.sleep(0)  # it is on its way, and arrives before the next
     with pytest.raises(ControlError, match="executes too many requests"):
@@ -91,7 +88,7 @@ async def test_one_question_too_many_is_refused_on_either_side(monkeypatch: pyte
     await asyncio.gather(first, second, return_exceptions=True)
 
 
-async def test_a_question_that_cannot_be_read_is_answered() -> None:
+async def test_a_request_that_cannot_be_read_is_answered() -> None:
     pair = Pair()
     pair.b.receive("a", CommandRequest(7, b"nonsense"))
     await until(lambda: pair.sent)

@@ -10,16 +10,18 @@ from mirrormq.cluster.lifecycle import LEAVING_MS, STOPPED_BY_OPERATOR
 from mirrormq.cluster.partitions import AUTOHEAL, DISAGREEMENT_MS, PAUSE_MINORITY, PartitionHandling
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.records import Exchange, Queue
-from mirrormq.simulator import network
+from mirrormq.simulator.network import LATENCY_MS
 from tests.cluster.controllers import Cluster
 
 LOST = "stop: the other nodes count this node as lost"
 MINORITY = "stop: the node reaches too few of its peers"
 
 
-def mirrored(count: int, handling: PartitionHandling | None = None, **policy: Any) -> Cluster:
+def mirrored(
+    count: int, handling: PartitionHandling | None = None, latency_ms: int = LATENCY_MS, **policy: Any
+) -> Cluster:
     """Return a cluster with a queue whose master is on a, with synchronised mirrors on all nodes."""
-    cluster = Cluster(count, handling)
+    cluster = Cluster(count, handling, latency_ms=latency_ms)
     cluster.mirror_all(**policy)
     cluster.declare("q", "a")
     cluster.until(lambda: len(cluster.ring("q", "a")) == count)
@@ -299,11 +301,8 @@ def test_ignore_shows_the_partition_until_an_operator_restarts_a_side() -> None:
 
 
 @pytest.mark.parametrize("alone_ms", range(0, 1500, 61))
-def test_a_restarted_side_does_not_serve_before_it_knows_which_history_it_has(
-    alone_ms: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(network, "LATENCY_MS", 150)
-    cluster = mirrored(3, PartitionHandling("ignore"))
+def test_a_restarted_side_does_not_serve_before_it_knows_which_history_it_has(alone_ms: int) -> None:
+    cluster = mirrored(3, PartitionHandling("ignore"), latency_ms=150)
     cluster.cut("a", "bc")
     cluster.until(lambda: cluster.ring("q", "a") == "A" and cluster.ring("q", "b") == "BC")
     cluster.nodes["a"].die(power=False)

@@ -14,7 +14,6 @@ from mirrormq.consensus import Automatic, MemoryLog, Ready
 from mirrormq.errors import ResourceError
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import records as r
-from mirrormq.metadata import store as store_module
 from mirrormq.metadata.changes import Change, Put
 from mirrormq.metadata.state import MetadataState
 from mirrormq.metadata.store import (
@@ -222,10 +221,10 @@ class SlowGroup:
         callback()
 
 
-def slow_store(room: int = 1000) -> tuple[MetadataStore, SlowGroup]:
+def slow_store(room: int = 1000, **limits: int) -> tuple[MetadataStore, SlowGroup]:
     state, group = MetadataState(), SlowGroup(room)
     state.apply(c.PutVhost(r.Vhost("/")))
-    return MetadataStore(state, group), group
+    return MetadataStore(state, group, **limits), group
 
 
 def queues(*names: str) -> Iterator[c.PutQueue]:
@@ -294,9 +293,8 @@ def test_what_the_group_does_not_take_waits_in_order() -> None:
     assert not store.unsettled
 
 
-def test_too_much_that_waits_is_refused_but_the_brokers_own_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "WAITING_MAX", 3)
-    store, _ = slow_store(room=0)
+def test_too_much_that_waits_is_refused_but_the_brokers_own_is_not() -> None:
+    store, _ = slow_store(room=0, waiting_max=3)
     with store.acting_as("anna"):
         for command in queues("a", "b", "c"):
             store.write(command)

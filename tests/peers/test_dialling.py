@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from unittest.mock import patch
 
 import pytest
 
-from mirrormq.peers import peer_limits
 from tests.peers.ends import End, linked, started, until
 
 pytestmark = pytest.mark.parametrize("turns", range(6))
@@ -18,11 +16,10 @@ async def test_a_connection_that_opens_when_the_dial_is_given_up_does_not_end_th
     turns: int,
 ) -> None:
     """Block the loop until both the connection and its timeout are due, so that it sees both at once."""
-    a, b = End("a@x"), End("b@x")
-    with patch.object(peer_limits, "DIAL_TIMEOUT_S", 0.05):
-        async with started(a, b):
-            a.dial(b)
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            time.sleep(0.2)  # noqa: ASYNC251 (the blocked loop is the point)
-            await until(lambda: linked(a, b), 10)
+    a, b = End("a@x", dial_timeout_s=0.05), End("b@x")
+    async with started(a, b):
+        a.dial(b)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        time.sleep(0.2)  # noqa: ASYNC251 (the blocked loop is the point)
+        await until(lambda: linked(a, b), 10)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from unittest.mock import patch
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -141,7 +139,7 @@ def test_what_no_node_sends_is_a_failure_after_the_messages_before_it(frames: by
 
 
 def test_a_message_over_the_limit_is_an_error_of_its_sender() -> None:
-    lanes = Lanes()
-    with patch.object(peer_limits, "MESSAGE_BYTES_MAX", 200_000), pytest.raises(MessageTooLargeError):
+    lanes = Lanes(message_bytes_max=200_000)
+    with pytest.raises(MessageTooLargeError):
         lanes.put(b"x" * 200_001, urgent=False, packed=False)
     assert not lanes

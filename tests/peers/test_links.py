@@ -156,17 +156,13 @@ async def test_a_slow_receiver_congests_the_link_and_nothing_is_lost() -> None:
 
 
 async def test_callers_beyond_the_buffer_limit_lose_the_link_with_a_log_line() -> None:
-    a, b = End("a@x"), End("b@x")
+    a, b = End("a@x", queued_bytes_max=peer_limits.CONGESTED_BYTES + 1_000_000), End("b@x")
     async with started(a, b):
         a.dial(b)
         await until(lambda: linked(a, b))
-        with (
-            patch.object(peer_limits, "QUEUED_BYTES_MAX", 3_000_000),
-            patch.object(peer_limits, "CONGESTED_BYTES", 1000),
-        ):
-            for _ in range(40):
-                a.links.send("b@x", b"x" * 100_000)
-            await until(lambda: a.of("down", "b@x"))
+        for _ in range(200):
+            a.links.send("b@x", b"x" * 100_000)
+        await until(lambda: a.of("down", "b@x"))
         assert "overloaded" in a.of("down", "b@x")[0]
         await until(lambda: len(a.of("up", "b@x")) == 2)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from unittest.mock import patch
 
 import pytest
 
@@ -68,11 +67,10 @@ async def test_a_flood_before_the_proof_is_cut_off_without_being_kept() -> None:
 
 
 async def test_a_silent_peer_without_handshake_is_disconnected() -> None:
-    a = End("a@x")
-    with patch.object(peer_limits, "HANDSHAKE_TIMEOUT_S", 0.2):
-        async with started(a):
-            assert await talk(a.port, b"") == b""
-            assert a.log.having("timed out")
+    a = End("a@x", handshake_timeout_s=0.2)
+    async with started(a):
+        assert await talk(a.port, b"") == b""
+        assert a.log.having("timed out")
 
 
 async def test_many_silent_strangers_cannot_keep_a_node_out() -> None:

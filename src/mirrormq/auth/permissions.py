@@ -28,8 +28,9 @@ ordinary permissions apply."""
 class Permissions:
     """Permission checks over one State."""
 
-    def __init__(self, state: MetadataState) -> None:
+    def __init__(self, state: MetadataState, answers_max: int = ANSWERS_CACHED_MAX) -> None:
         self._state = state
+        self._answers_max = answers_max
         self._version = state.access_version
         self._answers: dict[tuple[str, ...], bool] = {}
 
@@ -91,6 +92,6 @@ class Permissions:
         return user == DIRECT_USER.name and user not in self._state.users
 
     def _forget_if_changed(self) -> None:
-        if self._version != self._state.access_version or len(self._answers) >= ANSWERS_CACHED_MAX:
+        if self._version != self._state.access_version or len(self._answers) >= self._answers_max:
             self._answers.clear()
             self._version = self._state.access_version

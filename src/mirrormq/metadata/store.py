@@ -116,8 +116,9 @@ class Defaults(msgspec.Struct, frozen=True):
 class MetadataStore:
     """Metadata of one node. Reads use `state`; writes go through `write`."""
 
-    def __init__(self, state: MetadataState, group: ReplicationGroup) -> None:
+    def __init__(self, state: MetadataState, group: ReplicationGroup, waiting_max: int = WAITING_MAX) -> None:
         self.state = state
+        self._waiting_max = waiting_max
         self.listeners: list[Callable[[Change], None]] = []
         """Called with each change, to keep live objects in step with the metadata."""
         self.observers: list[Callable[[WriteResult], None]] = []
@@ -152,7 +153,7 @@ class MetadataStore:
         called later.
         """
         actor = INTERNAL_USER if self._notifying_listeners else self._actor
-        if actor != INTERNAL_USER and len(self._waiting) >= WAITING_MAX:
+        if actor != INTERNAL_USER and len(self._waiting) >= self._waiting_max:
             raise ResourceError("too many metadata changes are waiting for the cluster; retry later")
         command_versions.check(self.state, command)
         if len(commands.checked(command)) > COMMAND_BYTES_MAX:

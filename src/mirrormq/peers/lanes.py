@@ -34,7 +34,8 @@ class _Long:
 class Lanes:
     """Two lanes of frames and a heartbeat."""
 
-    def __init__(self) -> None:
+    def __init__(self, message_bytes_max: int = peer_limits.MESSAGE_BYTES_MAX) -> None:
+        self._message_bytes_max = message_bytes_max
         self.queued_bytes = 0
         """Bytes of all waiting messages, including frame heads."""
         self._urgent: deque[bytes | _Long] = deque()
@@ -53,8 +54,8 @@ class Lanes:
             lane.append(HEAD.pack(size, kind) + payload)
             self.queued_bytes += size + HEAD.size
             return
-        if size > peer_limits.MESSAGE_BYTES_MAX:
-            raise MessageTooLargeError(f"{size} bytes; at most {peer_limits.MESSAGE_BYTES_MAX} can be sent")
+        if size > self._message_bytes_max:
+            raise MessageTooLargeError(f"{size} bytes; at most {self._message_bytes_max} can be sent")
         lane.append(_Long(memoryview(payload), kind))
         self.queued_bytes += size + HEAD.size * -(-size // peer_limits.CHUNK_BYTES)
 

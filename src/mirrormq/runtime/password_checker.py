@@ -24,10 +24,13 @@ CHECKS_AT_ONCE = max(1, (os.cpu_count() or 1) // 2)
 class PasswordChecker:
     """Password checker that works off the event loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, after: Callable[[], None]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, after: Callable[[], None], checks_at_once: int = CHECKS_AT_ONCE
+    ) -> None:
         self._loop = loop
         self._after = after
-        self._threads = ThreadPoolExecutor(CHECKS_AT_ONCE, "passwords")
+        self._threads = ThreadPoolExecutor(checks_at_once, "passwords")
+        self._checks_at_once = checks_at_once
         self._key = os.urandom(32)
         self._remembered: set[bytes] = set()
         self._queue = PasswordQueue()
@@ -44,7 +47,7 @@ class PasswordChecker:
         for refused in self._queue.add(check, fingerprint):
             refused.overloaded()
             self._after()
-        if self._workers < CHECKS_AT_ONCE and len(self._queue):
+        if self._workers < self._checks_at_once and len(self._queue):
             self._workers += 1
             task = self._loop.create_task(self._work())
             self._tasks.add(task)

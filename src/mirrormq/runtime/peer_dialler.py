@@ -91,7 +91,7 @@ class PeerDialler:
             server_hostname=None if tls is None else address.tls_name or address.host,
         )
         try:
-            await asyncio.wait_for(connecting, peer_limits.DIAL_TIMEOUT_S)
+            await asyncio.wait_for(connecting, self._peer_links.options.dial_timeout_s)
             return await link.settled
         except (OSError, TimeoutError) as error:
             link.end(LinkLoss("cannot connect"))

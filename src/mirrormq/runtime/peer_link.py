@@ -107,7 +107,9 @@ class PeerLink(asyncio.BufferedProtocol):
         role = PeerRole.DIALLER if self.dialled else PeerRole.ACCEPTOR
         self._handshake = self._peer_links.handshake(self, role)
         too_long = LinkLoss("the handshake timed out")
-        self._timeout = self._loop.call_later(peer_limits.HANDSHAKE_TIMEOUT_S, self.end, too_long)
+        self._timeout = self._loop.call_later(
+            self._peer_links.options.handshake_timeout_s, self.end, too_long
+        )
         if hello := self._handshake.start():
             self._transport.write(hello)
 
@@ -154,7 +156,7 @@ class PeerLink(asyncio.BufferedProtocol):
             self._flush_soon()
         if self._lanes.queued_bytes > peer_limits.CONGESTED_BYTES:
             self.congested = True
-            if self._lanes.queued_bytes > peer_limits.QUEUED_BYTES_MAX:
+            if self._lanes.queued_bytes > self._peer_links.options.queued_bytes_max:
                 self._loop.call_soon(self.end, LinkLoss("overloaded: callers did not slow down"))
 
     @property
@@ -184,7 +186,7 @@ class PeerLink(asyncio.BufferedProtocol):
         """Close when all sent messages have left, at the latest after `CLOSE_FLUSH_TIMEOUT_S`."""
         if self._transport is not None and self.session and not self._ended:
             self._finish_reason = reason
-            self._transport.writelines(joined(self._lanes.take(peer_limits.QUEUED_BYTES_MAX)))
+            self._transport.writelines(joined(self._lanes.take(self._lanes.queued_bytes)))
             self._transport.close()
             await asyncio.wait([self.lost], timeout=peer_limits.CLOSE_FLUSH_TIMEOUT_S)
         self.end(LinkLoss(reason))

@@ -81,6 +81,9 @@ class PeerLinkOptions:
     """Returns the oldest protocol version that this node accepts of a peer."""
     admit: Callable[[PeerIdentity], str | None] = lambda peer: None
     """Called for each peer that knows the cookie; a returned text refuses the peer."""
+    dial_timeout_s: float = peer_limits.DIAL_TIMEOUT_S
+    handshake_timeout_s: float = peer_limits.HANDSHAKE_TIMEOUT_S
+    queued_bytes_max: int = peer_limits.QUEUED_BYTES_MAX
 
 
 class PeerLinks:
@@ -121,7 +124,7 @@ class PeerLinks:
             host,
             port,
             ssl=None if tls is None else tls.server,
-            ssl_handshake_timeout=None if tls is None else peer_limits.HANDSHAKE_TIMEOUT_S,
+            ssl_handshake_timeout=None if tls is None else self.options.handshake_timeout_s,
         )
         self._tick()
         self._beat()

@@ -39,15 +39,23 @@ Respond = Callable[[Request], Awaitable[dict[str, Any]]]
 class PeerRpc:
     """Both ends of requests between nodes. `send` puts a message on the link with a node."""
 
-    def __init__(self, send: Callable[[str, CommandRequest | CommandReply], None], respond: Respond) -> None:
+    def __init__(
+        self,
+        send: Callable[[str, CommandRequest | CommandReply], None],
+        respond: Respond,
+        open_max: int = OPEN_MAX,
+        answering_max: int = ANSWERING_MAX,
+    ) -> None:
         self._send = send
         self._respond = respond
+        self._open_max = open_max
+        self._answering_max = answering_max
         self._open = PendingRequests[tuple[str, asyncio.Future[bytes]]]()
         self._executing: set[asyncio.Task[None]] = set()
 
     async def ask(self, peer: str, request: Request, timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
         """Execute a command on another node and return its result."""
-        if len(self._open) >= OPEN_MAX:
+        if len(self._open) >= self._open_max:
             raise ControlError("too many requests to other nodes wait for a reply: try again later")
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         number = self._open.add((peer, future))
@@ -73,7 +81,7 @@ class PeerRpc:
             pending = self._open.get(message.number)
             if pending is not None and pending[0] == peer and not pending[1].done():
                 pending[1].set_result(message.reply)
-        elif len(self._executing) >= ANSWERING_MAX:
+        elif len(self._executing) >= self._answering_max:
             self._reply(
                 peer, message.number, _failure("this node executes too many requests: try again later")
             )

@@ -78,8 +78,10 @@ class Network:
         choose: Callable[[int], int],
         encode: Callable[[Any], bytes],
         decode: Callable[[bytes], Any],
+        latency_ms: int = LATENCY_MS,
     ) -> None:
         self._timeline = timeline
+        self._latency_ms = latency_ms
         self._choose = choose
         self._encode = encode
         self._decode = decode
@@ -120,7 +122,7 @@ class Network:
         session = self._sessions.get(frozenset((sender, receiver)))
         if session is not None and session.ends[sender].open:
             lane = session.ends[sender].lanes[0 if urgent else 1]
-            due = self._timeline.now_ms + self._choose(LATENCY_MS + 1)
+            due = self._timeline.now_ms + self._choose(self._latency_ms + 1)
             due += self.clogs.get((sender, receiver), 0)
             due = max(due, lane[-1].due_ms if lane else 0)
             lane.append(NetworkPacket(due, self._encode(message)))
