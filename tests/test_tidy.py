@@ -32,7 +32,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metadata": {"wire", "auth", "ranges", "sequences"},
     "exchanges": {"wire"},
     "queues": {"wire", "ranges", "sequences"},
-    "replication": {"wire", "queues", "metadata", "ranges", "sequences"},
+    "replication": {
+        "wire", "queues", "metadata", "ranges", "sequences", "remote", "storage", "events",
+    },
     "remote": {"wire", "peers", "queues", "ranges", "sequences"},
     "consensus": set(),
     "peers": set(),
@@ -48,15 +50,17 @@ MAY_IMPORT: dict[str, set[str]] = {
         "wire", "auth", "metadata", "exchanges", "queues", "storage", "config", "replication", "remote",
         "cluster", "ranges", "sequences", "events", "leases",
     },
-    "channels": {"wire", "auth", "metadata", "exchanges", "queues", "broker", "ranges", "sequences"},
+    "channels": {
+        "wire", "auth", "metadata", "exchanges", "queues", "replication", "broker", "ranges", "sequences",
+    },
     "connections": {"wire", "auth", "metadata", "queues", "channels", "broker", "config", "events"},
     "control": {
         "wire", "auth", "metadata", "exchanges", "queues", "broker", "channels", "connections", "config",
-        "cluster", "ranges", "bridges", "leases",
+        "cluster", "ranges", "bridges", "leases", "replication",
     },
     "management": {
         "wire", "auth", "metadata", "exchanges", "queues", "storage", "events", "broker", "channels",
-        "connections", "control", "config", "ranges", "leases", "bridges",
+        "connections", "control", "config", "ranges", "leases", "bridges", "replication",
     },
     "runtime": {
         "wire", "auth", "metadata", "exchanges", "queues", "storage", "broker", "channels", "connections",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.broker import record_repair
 from mirrormq.broker.broker_limits import BrokerLimits
 from mirrormq.leases.range_sources import mirror_source
 from mirrormq.queues.queue_limits import QueueLimits
@@ -12,6 +11,7 @@ from mirrormq.ranges import range_protocol
 from mirrormq.ranges.error_reasons import TRY_AGAIN
 from mirrormq.ranges.range_batch import RangeBatch
 from mirrormq.ranges.range_request import RequestValues
+from mirrormq.replication import record_repair
 from mirrormq.storage.journal_errors import DamagedMessages
 from tests.harness import Node, deliveries
 from tests.mirrored.cluster import Cluster, Member

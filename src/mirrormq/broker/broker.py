@@ -22,8 +22,6 @@ from mirrormq.broker.connection_base import ConnectionBase, HeldDelivery
 from mirrormq.broker.copy_reports import CopyReports
 from mirrormq.broker.direct_replies import ReplyReceiver, node_of
 from mirrormq.broker.pids import Pids
-from mirrormq.broker.queue_placement import placed_again
-from mirrormq.broker.record_repair import RecordRepair
 from mirrormq.broker.replica_manager import ReplicaManager
 from mirrormq.broker.rescues import Rescues
 from mirrormq.broker.vhost import Vhost
@@ -47,6 +45,8 @@ from mirrormq.queues.queue_interface import Pumped
 from mirrormq.queues.turn_work import TurnWork
 from mirrormq.remote.remote_endpoint import RemoteEndpoint
 from mirrormq.remote.remote_messages import RemoteMessage
+from mirrormq.replication.queue_placement import placed_again
+from mirrormq.replication.record_repair import RecordRepair
 from mirrormq.replication.ring_messages import RingBatch
 from mirrormq.storage.journal import Journal
 

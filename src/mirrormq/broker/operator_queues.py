@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from mirrormq.broker import arguments as queue_arguments
 from mirrormq.broker import declaration_checks
-from mirrormq.broker.queue_placement import placed
 from mirrormq.errors import AccessRefused, ResourceLocked
 from mirrormq.metadata import commands, records
+from mirrormq.replication.queue_placement import placed
 from mirrormq.wire.fields import Field, Table, encode_table
 
 if TYPE_CHECKING:

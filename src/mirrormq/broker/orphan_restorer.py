@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mirrormq.broker.queue_placement import placed_again
 from mirrormq.cluster.orphan_republisher import OrphanRepublisher
 from mirrormq.cluster.orphan_store import OrphanStore, OrphanTitle
 from mirrormq.metadata import commands
@@ -21,6 +20,7 @@ from mirrormq.metadata.records import Queue
 from mirrormq.metadata.store import INTERNAL_USER
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue_interface import Publisher
+from mirrormq.replication.queue_placement import placed_again
 
 if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from mirrormq.broker import arguments as queue_arguments
 from mirrormq.broker import declaration_checks, queue_copies
 from mirrormq.broker.direct_replies import QUEUE_NAME as REPLY_QUEUE
-from mirrormq.broker.queue_placement import placed
 from mirrormq.errors import AccessRefused, AmqpError, NotFound, PreconditionFailed, ResourceLocked
 from mirrormq.exchanges import exchange_types
 from mirrormq.metadata import commands, records
 from mirrormq.queues.queue_interface import QueueInterface, Refused
 from mirrormq.ranges.error_reasons import NO_QUEUE
+from mirrormq.replication.queue_placement import placed
 from mirrormq.wire import methods
 from mirrormq.wire.fields import Table, encode_table
 

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mirrormq.auth import passwords
-from mirrormq.broker.import_placement import ImportPlacement
 from mirrormq.config.settings import Settings
 from mirrormq.control.argument_tables import decoded_arguments, encoded_arguments
 from mirrormq.control.commands.parameters import parameter_command
@@ -33,6 +32,7 @@ from mirrormq.metadata import records as r
 from mirrormq.metadata.records import User
 from mirrormq.metadata.state import MetadataState
 from mirrormq.metadata.store import MetadataStore
+from mirrormq.replication.import_placement import ImportPlacement
 
 Entry = dict[str, Any]
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from mirrormq.broker.operator_queues import declaration
-from mirrormq.broker.ring_status import is_mirrored, synchronising, untrusted
 from mirrormq.connections.open_connections import open_channels, open_connections
 from mirrormq.control.argument_tables import typed_arguments, typed_table
 from mirrormq.control.memory_breakdown import memory_parts
@@ -14,6 +13,7 @@ from mirrormq.control.queue_info import queue_facts
 from mirrormq.metadata.commands import PutQueue
 from mirrormq.metadata.policy_matching import PolicyMatcher
 from mirrormq.metadata.store import INTERNAL_USER
+from mirrormq.replication.ring_status import is_mirrored, synchronising, untrusted
 from mirrormq.wire.fields import decode_table
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mirrormq.broker.ring_status import delivered_before
 from mirrormq.management.failover_timeline import FRESH_MAX, Event, FailoverTimeline
 from mirrormq.management.peer_client import ROWS_PER_REQUEST, PeerClient
+from mirrormq.replication.ring_status import delivered_before
 
 if TYPE_CHECKING:
     from mirrormq.config.settings import Settings

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from mirrormq.broker.ring_status import untrusted_copies
 from mirrormq.config.settings_display import shown_settings
 from mirrormq.control.control_protocol import EXIT_SOFTWARE, ControlError, Request
 from mirrormq.control.feature_flag_list import feature_flags
 from mirrormq.control.node_fanout import on_all_nodes
 from mirrormq.control.node_interface import NodeShell
 from mirrormq.metadata.cluster_name import cluster_name, renaming_commands
+from mirrormq.replication.ring_status import untrusted_copies
 
 
 def set_cluster_name(node: NodeShell, request: Request) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from mirrormq.broker.ring_status import ring_facts
 from mirrormq.management.metrics.exposition import Exposition, labels
 from mirrormq.metadata.ring_commands import DAMAGED, OUTDATED, REPLACED
+from mirrormq.replication.ring_status import ring_facts
 
 if TYPE_CHECKING:
     from mirrormq.management.managed_node import ManagedNode

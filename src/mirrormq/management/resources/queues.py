@@ -6,7 +6,6 @@ import base64
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from mirrormq.broker.ring_status import is_mirrored, ring_facts, synchronising
 from mirrormq.control.argument_tables import plain_arguments
 from mirrormq.control.control_protocol import NOT_MIRRORED, ControlError, Request
 from mirrormq.control.queue_info import queue_facts
@@ -26,6 +25,7 @@ from mirrormq.management.api_request import (
 from mirrormq.management.http_errors import HttpRefusal, bad_request, not_found
 from mirrormq.management.route_table import ApiRoute
 from mirrormq.metadata import records
+from mirrormq.replication.ring_status import is_mirrored, ring_facts, synchronising
 from mirrormq.wire.content import body_of
 from mirrormq.wire.fields import plain
 from mirrormq.wire.properties import decode_properties

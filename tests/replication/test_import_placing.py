@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from mirrormq.broker.import_placement import ImportPlacement
 from mirrormq.config.settings import Settings
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.records import Node, Policy, Queue, Vhost
 from mirrormq.metadata.state import MetadataState
+from mirrormq.replication.import_placement import ImportPlacement
 from mirrormq.wire.fields import Field
 
 NODES = ("a", "b", "c")

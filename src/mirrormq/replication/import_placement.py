@@ -6,13 +6,13 @@ from collections import Counter
 
 import msgspec
 
-from mirrormq.config.settings import Settings
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.policy_matching import PolicyMatcher
 from mirrormq.metadata.records import Queue
 from mirrormq.metadata.state import MetadataState
 from mirrormq.replication import initial_placement
 from mirrormq.replication.placement import Choose
+from mirrormq.replication.replication_host import PlacementSettings
 from mirrormq.wire.fields import Table
 
 
@@ -20,7 +20,7 @@ class ImportPlacement:
     """Placement with existing and imported policies, and with a count of masters."""
 
     def __init__(
-        self, state: MetadataState, scratch: MetadataState, settings: Settings, choose: Choose
+        self, state: MetadataState, scratch: MetadataState, settings: PlacementSettings, choose: Choose
     ) -> None:
         self._state = state
         self._settings = settings

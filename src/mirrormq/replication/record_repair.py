@@ -9,8 +9,6 @@ logged, counted (`mirrormq_scrub_damaged_messages`) and not served. The node sen
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mirrormq.errors import DamageError
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.message import Message
@@ -22,11 +20,9 @@ from mirrormq.remote.remote_messages import (
     ItemStream,
     StoredMessage,
 )
+from mirrormq.replication.replication_host import ReplicationHost
 from mirrormq.storage.journal_limits import PRODUCERS_ID
 from mirrormq.wire.content import properties_of
-
-if TYPE_CHECKING:
-    from mirrormq.broker.broker import Broker
 
 FETCH_MESSAGES_MAX = 100
 """Messages in one request."""
@@ -39,7 +35,7 @@ RETRY_MS = 60_000
 class RecordRepair:
     """Repairs of one node, and its replies to the repairs of other nodes."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: ReplicationHost) -> None:
         self._broker = broker
         self._asked: dict[int, set[str]] = {}
         """Members that got a request since the last success or retry, by queue."""

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from mirrormq.metadata import records
 from mirrormq.replication import initial_placement
 from mirrormq.replication.placement import MIN_MASTERS
+from mirrormq.replication.replication_host import PlacementHost
 from mirrormq.wire.fields import Table, decode_entries
 
-if TYPE_CHECKING:
-    from mirrormq.broker.broker import Broker
 
-
-def placed(broker: Broker, queue: records.Queue, arguments: Table) -> records.Queue:
+def placed(broker: PlacementHost, queue: records.Queue, arguments: Table) -> records.Queue:
     """Return the record of a new queue with its master and mirrors."""
     state, settings = broker.metadata.state, broker.settings
     definition = broker.policies.effective(queue.vhost, queue.name, "queues").definition
@@ -29,7 +26,7 @@ def placed(broker: Broker, queue: records.Queue, arguments: Table) -> records.Qu
     )
 
 
-def placed_again(broker: Broker, queue: records.Queue) -> records.Queue:
+def placed_again(broker: PlacementHost, queue: records.Queue) -> records.Queue:
     """Return the record of a queue that is declared again, with a new id, master and mirrors."""
     fresh = msgspec.structs.replace(
         queue, queue_id=0, node="", view=None, waits_for=(), copies=(), former=(), rescue=None

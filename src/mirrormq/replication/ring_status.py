@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mirrormq.metadata import records
 from mirrormq.metadata.state import MetadataState
 from mirrormq.replication.mirrored_exchanges import mirrored_definition
-
-if TYPE_CHECKING:
-    from mirrormq.broker.broker import Broker
+from mirrormq.replication.replication_host import ReplicationHost
 
 
-def is_mirrored(broker: Broker, record: records.Queue) -> bool:
+def is_mirrored(broker: ReplicationHost, record: records.Queue) -> bool:
     """Return whether the queue has mirrors, or would have some if nodes for them existed."""
     if len(record.ring.members) > 1:
         return True
@@ -21,7 +19,7 @@ def is_mirrored(broker: Broker, record: records.Queue) -> bool:
     return "ha-mode" in definition and not record.exclusive
 
 
-def ring_facts(broker: Broker, record: records.Queue) -> dict[str, Any]:
+def ring_facts(broker: ReplicationHost, record: records.Queue) -> dict[str, Any]:
     """Return the ring as in the metadata. On the master also lag, synchronisation progress, and the number
     of messages that mirrors lack."""
     view = record.ring
@@ -72,7 +70,7 @@ def untrusted_copies(state: MetadataState) -> dict[str, int]:
     return dict(Counter(name for record in state.queues.values() for name in untrusted(state, record)))
 
 
-def delivered_before(broker: Broker, record: records.Queue) -> int | None:
+def delivered_before(broker: ReplicationHost, record: records.Queue) -> int | None:
     """Return how many delivered messages the master's copy still holds: a new master delivers them again.
     None if this node is not the master of a ring."""
     replica = broker.replica_manager.replicas.get(record.queue_id)
@@ -85,7 +83,7 @@ def delivered_before(broker: Broker, record: records.Queue) -> int | None:
     return sum(min(size, delivered_up_to - first + 1) for first, size in held if first <= delivered_up_to)
 
 
-def synchronising(broker: Broker, record: records.Queue) -> int | None:
+def synchronising(broker: ReplicationHost, record: records.Queue) -> int | None:
     """Return the progress of the slowest mirror in synchronisation, in messages; None if there is none.
     RabbitMQ shows the state {syncing, N} meanwhile."""
     replica = broker.replica_manager.replicas.get(record.queue_id)
