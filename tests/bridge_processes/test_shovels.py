@@ -84,6 +84,7 @@ def test_a_wrong_uri_is_the_reason_of_the_state(node: MirrorMQ, client: Client, 
     assert reason in row["reason"] and row["attempts"] >= 1 and row["next_attempt"]
     table = node.control("shovel_status")
     assert reason in table and "termination_reason" in table.splitlines()[0].split("\t")
+    assert f"bad {fault}" in node.output and "wrong" not in f"{row}{table}{node.output}", "no password"
     node.control("restart_shovel", f"bad {fault}")
     node.control("delete_shovel", f"bad {fault}")
     assert not shovel(client, f"bad {fault}")

@@ -54,8 +54,8 @@ def test_all_faults_are_reported_at_once_in_rabbitmqs_order() -> None:
         ("amqp://h:99999", '"amqp://h:99999" not a valid URI: {{port_out_of_range,99999},"amqp://h:99999"}'),
         (
             "amqp://user:secret@h:99999",
-            '"amqp://user:secret@h:99999" not a valid URI: {{port_out_of_range,99999},\n'
-            '                                               "amqp://user:secret@h:99999"}',
+            '"amqp://user:******@h:99999" not a valid URI: {{port_out_of_range,99999},\n'
+            '                                               "amqp://user:******@h:99999"}',
         ),
         (
             "amqp://h/%zz",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirrormq.events import event_values
+from mirrormq.events.parameter_events import parameter_set
 from mirrormq.wire.fields import Field, ScaledDecimal
 
 
@@ -50,3 +51,17 @@ def test_facts_have_rabbitmqs_types(value: object, field: Field) -> None:
 )
 def test_addresses_are_tuples(host: str, shown: str) -> None:
     assert event_values.printed_address(host) == shown
+
+
+def test_no_event_shows_the_password_of_a_uri() -> None:
+    value = {
+        "uri": ["amqp://user:secret@h", "amqp://h"],
+        "src-uri": "amqps://u:secret@h",
+        "prefetch-count": 5,
+    }
+    _, facts = parameter_set("/", "federation-upstream", "u", value, "guest")
+    assert facts["value"] == {
+        "uri": ["amqp://user:******@h", "amqp://h"],
+        "src-uri": "amqps://u:******@h",
+        "prefetch-count": 5,
+    }

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from mirrormq.client.amqp_uri import AmqpUri, ClientTls, UriError, parse_amqp_uri
+from mirrormq.uri_passwords import masked_uri
 from tests.brokers.rabbitmq import RabbitMQ
 from tests.needs import need_rabbitmq
 
@@ -135,14 +136,44 @@ def test_mechanisms_are_tried_in_the_order_of_the_uri() -> None:
     assert uri.mechanisms == ("EXTERNAL", "PLAIN")
 
 
+def test_the_last_at_sign_ends_the_login() -> None:
+    assert parse_amqp_uri("amqp://u:p@ss@h:1") == AmqpUri("h", 1, user="u", password="p@ss")
+
+
 @pytest.mark.parametrize(
-    "uri", ["amqp://user:secret@h:x", "amqp://user:secret@h/a/b", "http://user:secret@h"]
+    "uri",
+    [
+        "amqp://user:secret@h:x",
+        "amqp://user:secret@h/a/b",
+        "http://user:secret@h",
+        "amqps://h?password=secret&verify=perhaps",
+        "amqp://h?heartbeat=x&password=secret",
+    ],
 )
 def test_no_error_shows_credentials(uri: str) -> None:
     with pytest.raises(UriError) as caught:
         parse_amqp_uri(uri)
     assert "secret" not in str(caught.value) and "secret" not in caught.value.reason
     assert "secret" not in repr(parse_amqp_uri("amqp://user:secret@h"))
+
+
+@pytest.mark.parametrize(
+    ("uri", "shown"),
+    [
+        ("amqp://user:secret@h:5672/v?heartbeat=5", "amqp://user:******@h:5672/v?heartbeat=5"),
+        ("amqp://user:sec@r/et?@h", "amqp://user:******@h"),
+        (
+            "amqps://u:s@h?password=secret&verify=verify_none",
+            "amqps://u:******@h?password=******&verify=verify_none",
+        ),
+        ("amqp://user@h:5672", "amqp://user@h:5672"),
+        ("amqp:///v", "amqp:///v"),
+        ("no uri: at@all", "no uri: at@all"),
+        ("", ""),
+    ],
+)
+def test_a_masked_uri_shows_no_password(uri: str, shown: str) -> None:
+    assert masked_uri(uri) == shown
 
 
 def test_the_command_line_tools_fill_in_this_machine() -> None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from mirrormq.client.amqp_uri import UriError, parse_amqp_uri
 from mirrormq.metadata.erlang_proplists import LINE_WIDTH, properties, term
+from mirrormq.uri_passwords import masked_uri
 
 Check = Callable[[str, Any], list[str]]
 """Check of one key: name and value in, faults out."""
@@ -92,8 +93,10 @@ def _uri(uri: str) -> list[str]:
     try:
         parse_amqp_uri(uri)
     except UriError as error:
-        prefix = f'"{uri}" not a valid URI: '
-        quoted = f'"{uri}"' if uri else "[]"
+        # RabbitMQ repeats the URI with its password. Here the text may reach logs of scripts and of CI.
+        shown = masked_uri(uri)
+        prefix = f'"{shown}" not a valid URI: '
+        quoted = f'"{shown}"' if uri else "[]"
         line = f"{prefix}{{{error.reason},{quoted}}}"
         if len(line) >= LINE_WIDTH:
             # Erlang's ~p starts a new line below the first element of the tuple.

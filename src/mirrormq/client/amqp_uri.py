@@ -14,6 +14,8 @@ import re
 from dataclasses import dataclass, field, replace
 from urllib.parse import unquote
 
+from mirrormq.uri_passwords import MASK
+
 PORTS = {"amqp": 5672, "amqps": 5671}
 URI_FORM = "amqp://user:password@host:port/vhost"
 
@@ -42,7 +44,8 @@ UNCONFIGURABLE = (
 )
 """Fields that RabbitMQ refuses as query parameters: most have their own part of the URI."""
 
-_AUTHORITY = re.compile(r"(?:(?P<login>[^@]*)@)?(?P<host>\[[^\]]*\]|[^:]*)(?::(?P<port>.*))?")
+# The last @ ends the login: a password may contain others, and no part of it may pass for a host.
+_AUTHORITY = re.compile(r"(?:(?P<login>.*)@)?(?P<host>\[[^\]]*\]|[^:]*)(?::(?P<port>.*))?")
 _INTEGER = re.compile(r"[+-]?\d+")
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
@@ -230,6 +233,7 @@ def _integer(kind: str, pairs: Pairs, name: str) -> int | None:
 
 
 def _bad_parameter(kind: str, name: str, value: str, pairs: Pairs, cause: str, advice: str) -> UriError:
-    listed = ",".join(f"{{{_erlang(key)},{_erlang(each)}}}" for key, each in pairs)
+    shown = [(key, MASK if key == "password" else each) for key, each in pairs]
+    listed = ",".join(f"{{{_erlang(key)},{_erlang(each)}}}" for key, each in shown)
     reason = f"{{{kind},{name},{_erlang(value)},[{listed}],{cause}}}"
     return UriError(reason, f"the URI's parameter {name} cannot be used: {advice}")

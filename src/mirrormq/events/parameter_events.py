@@ -11,6 +11,7 @@ from mirrormq.events.event_values import Facts
 from mirrormq.metadata import records as r
 from mirrormq.metadata.changes import Change, Deleted
 from mirrormq.metadata.policy_matching import governs
+from mirrormq.uri_passwords import masked_uri
 
 Event = tuple[str, Facts]
 
@@ -72,13 +73,25 @@ def parameter_events(broker: EventHost, change: Change, actor: str, ends: bool) 
 
 def global_parameter_events(broker: EventHost, change: Change, actor: str, ends: bool) -> Iterator[Event]:
     record: Any = change.record
-    value: Facts = {} if isinstance(change, Deleted) else {"value": record.value}
+    value: Facts = {} if isinstance(change, Deleted) else {"value": _masked(record.value)}
     yield "parameter.set", {ACTOR: actor, **value, "name": record.name, "component": "global"}
 
 
 def parameter_set(vhost: str, component: str, name: str, value: object, actor: str) -> Event:
-    facts = {ACTOR: actor, "value": value, "name": name, "component": component, "vhost": vhost}
+    facts = {ACTOR: actor, "value": _masked(value), "name": name, "component": component, "vhost": vhost}
     return "parameter.set", facts
+
+
+def _masked(value: object) -> object:
+    """Return a value without the passwords of its URIs: a reader of events need not know them."""
+    match value:
+        case str():
+            return masked_uri(value)
+        case dict():
+            return {key: _masked(each) for key, each in value.items()}
+        case list():
+            return [_masked(each) for each in value]
+    return value
 
 
 def parameter_cleared(vhost: str, component: str, name: str, actor: str) -> Event:

@@ -4,7 +4,7 @@ import { path } from "./api.js";
 export const ACK_MODES = ["on-confirm", "on-publish", "no-ack"];
 
 // Without user, password and query: a page shows no credentials.
-export const shownUri = (uri) => (Array.isArray(uri) ? uri[0] : uri ?? "").replace(/\/\/[^@/?#]*@/, "//").split(/[?#]/)[0];
+export const shownUri = (uri) => (Array.isArray(uri) ? uri[0] : uri ?? "").replace(/\/\/[^/?#]*@/, "//").split(/[?#]/)[0];
 export const localUri = (vhost) => `amqp:///${encodeURIComponent(vhost)}`;
 export const isLocal = (uri) => /^amqp:\/\/(\/|$)/.test(uri);
 
