@@ -51,6 +51,13 @@ def test_messages_on_their_way_are_no_difference() -> None:
     assert compare(QUEUE, Moved(10, 7, 0), Arrived(9, 1), EMPTY, None, under_way=True).difference
 
 
+def test_a_temporary_queue_may_be_gone() -> None:
+    gone = compare(QUEUE, Moved(10, 7, 0), None, EMPTY, None, temporary=True)
+    assert (gone.difference, gone.digest, gone.moved) == ("", "gone", 10)
+    left = compare(QUEUE, Moved(10, 7, 0), None, OldQueue(1, 0), None, temporary=True)
+    assert "the new cluster has no such queue" in left.difference
+
+
 def test_repeats_are_counted() -> None:
     row = compare(QUEUE, Moved(10, 7, 3), Arrived(12, 2), EMPTY, Stored(12, 9))
     assert (row.moved, row.arrived, row.repeats, row.digest) == (10, 12, 2, "not read")

@@ -87,3 +87,12 @@ def test_a_lacking_or_different_entry_is_named() -> None:
         ("queues", "a in /", "is missing on the new cluster"),
         ("queues", "b in /", "differs on the new cluster"),
     ]
+
+
+def test_queues_that_are_deleted_by_themselves_may_be_missing() -> None:
+    temporary = [queue("replies") | {"auto_delete": True}, queue("sessions", x_expires=1000)]
+    moves = {
+        "queues": [*temporary, queue("work")],
+        "bindings": [binding("x", "replies"), binding("x", "sessions"), binding("x", "work")],
+    }
+    assert [each.name for each in lacking(moves, {}, [])] == ["work in /", "x → work () in /"]

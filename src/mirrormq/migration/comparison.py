@@ -6,6 +6,8 @@
                is marked as redelivered, and an attempt repeats no more than the prefetch count
     left       messages that are still on the old cluster
 
+A temporary queue may have been deleted with its last consumer, and its numbers with it: `gone`.
+
 The digest is compared where the new queue still holds everything that arrived. Otherwise its consumers have
 taken messages, and the row says so.
 """
@@ -23,7 +25,7 @@ PREFETCH = 1_000
 """Messages of one queue under way: what a destination confirms within a few syncs of the ledger. A broken
 attempt repeats at most as many."""
 
-EQUAL, CONSUMED, NOT_READ = "equal", "consumed", "not read"
+EQUAL, CONSUMED, NOT_READ, GONE = "equal", "consumed", "not read", "gone"
 
 
 class Stored(NamedTuple):
@@ -58,21 +60,24 @@ class Row(msgspec.Struct, frozen=True):
     repeats: int
     left: int
     digest: str
-    """`equal`, `consumed`, `not read`, or the difference."""
+    """`equal`, `consumed`, `not read`, `gone`, or the difference."""
     difference: str = ""
     """Unexplained difference as a sentence; empty: none."""
 
 
 def compare(
     queue: QueueKey, moved: Moved, arrived: Arrived | None, old: OldQueue | None, stored: Stored | None,
-    *, under_way: bool = False,
+    *, under_way: bool = False, temporary: bool = False,
 ) -> Row:  # fmt: skip
     """Compare one queue. `arrived` None: the new cluster has no such queue; `stored` None: it was not read.
 
-    `under_way`: the link still moves messages, so some have arrived and are not entered yet."""
+    `under_way`: the link still moves messages, so some have arrived and are not entered yet.
+    `temporary`: the new cluster deletes the queue by itself when nothing uses it."""
     count = 0 if arrived is None else arrived.messages
     repeats = count - moved.count
     left = 0 if old is None else old.ready + old.unacked
+    if arrived is None and temporary and not left:
+        return Row(*queue, moved.count, 0, 0, 0, GONE)
     problems = []
     if arrived is None and (moved.count or left):
         problems.append("the new cluster has no such queue")

@@ -176,17 +176,38 @@ def import_name(kind: str, entry: Entry) -> str:
     return shown(kind, entry) if kind in ("permissions", "topic_permissions") else str(entry.get("name", ""))
 
 
+def temporary_queues(document: Document) -> set[tuple[str, str]]:
+    """Return the queues that a cluster deletes by itself: with their last consumer, or when unused."""
+    return {
+        (entry["vhost"], entry["name"])
+        for entry in entries(document, "queues")
+        if entry.get("auto_delete") or "x-expires" in (entry.get("arguments") or {})
+    }
+
+
+def _is_gone_by_itself(kind: str, entry: Entry, temporary: set[tuple[str, str]]) -> bool:
+    if kind == "queues":
+        return (entry["vhost"], entry["name"]) in temporary
+    return (
+        kind == "bindings"
+        and entry["destination_type"] == "queue"
+        and (entry["vhost"], entry["destination"]) in temporary
+    )
+
+
 def lacking(moves: Document, present: Document, known: Collection[tuple[str, str]]) -> list[Difference]:
     """Return the entries that should be on the new cluster and are not, or are different. `known` are kind
-    and name of entries that the plan has reported as not importable."""
+    and name of entries that the plan has reported as not importable. Temporary queues may be missing."""
     found = dict(_keyed(present))
+    temporary = temporary_queues(moves)
     differences = []
     for (kind, key), entry in _keyed(moves):
         if (kind, import_name(kind, entry)) in known:
             continue
         other = found.get((kind, key))
         if other is None:
-            differences.append(Difference(kind, shown(kind, entry), "is missing on the new cluster"))
+            if not _is_gone_by_itself(kind, entry, temporary):
+                differences.append(Difference(kind, shown(kind, entry), "is missing on the new cluster"))
             continue
         form = _FORMS.get(kind)
         if form is not None and form(entry) != form(other):

@@ -19,12 +19,15 @@ from mirrormq.bridges.link_plan import Outgoing
 from mirrormq.client.client_connection import ClientConnection
 from mirrormq.client.client_events import Delivery
 from mirrormq.migration.move_ledger import message_hash
-from mirrormq.queues.publish_ids import MIGRATED_FROM_HEADER, PRODUCER_HEADER, PUBLISH_ID_HEADER
+from mirrormq.queues.publish_ids import MIGRATED_FROM_HEADER, PREFIX, PRODUCER_HEADER, PUBLISH_ID_HEADER
 from mirrormq.wire.fields import Field, Table
 from mirrormq.wire.properties import BasicProperties, decode_properties, encode_properties
 
 PRODUCER_PREFIX = "migration:"
 """Beginning of the producers' names: they tell migrated messages from a client's own publish ids."""
+
+TABLE_PREFIX = PREFIX + PRODUCER_PREFIX
+"""Beginning of these names in the table of a queue of the new cluster."""
 
 _SENTINEL = 0x7A6C_5B4E_3D2F_1A09
 """Number in a template that the number of each message replaces."""

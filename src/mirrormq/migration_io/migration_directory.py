@@ -6,6 +6,7 @@ before.json     definitions of the new cluster before the migration
 followed.json   definitions of the old cluster that were imported last
 imported.json   keys of all entries that were ever imported
 moved.log       ledger of moved messages, appended and synced before acknowledgements
+arrived.json    publish ids that the new cluster has stored
 status.json     status of the running command, for the others
 run.lock        held by the process that moves messages
 """

@@ -19,6 +19,7 @@ from mirrormq.migration.migration_records import Plan, QueueStatus, Status, eta_
 from mirrormq.migration.move_ledger import QueueKey
 from mirrormq.migration.phases import AWAITED, DUTIES, FINAL, Direction, Phase, Place, Step, goal
 from mirrormq.migration.proxy_steps import ProxyReplyError, sessions_elsewhere, steps
+from mirrormq.migration_io.arrivals import Arrivals
 from mirrormq.migration_io.broker_api import BrokerApi, MigrationError
 from mirrormq.migration_io.definition_follower import DefinitionFollower
 from mirrormq.migration_io.haproxy_socket import HaproxySocket
@@ -35,6 +36,10 @@ QUIET_S = 2.0
 QUIET_WITH_CLIENTS_S = 6.0
 """Time that a condition must hold. With clients on the source cluster, its statistics of unacknowledged
 messages count, and RabbitMQ updates these every 5 s."""
+
+ARRIVALS_INTERVAL_S = 6 * 3600.0
+"""Interval of two reads of the publish ids, which the new cluster keeps for a week: a command that was not
+running at one of them still reads the next."""
 
 RATE_WINDOW_S = 10.0
 CLIENTS_SHOWN = 5
@@ -60,6 +65,8 @@ class MigrationRun:
         self._counts: dict[QueueKey, Counts] = {}
         self._waiting = self._error = ""
         self._polled_phase: Phase | None = None
+        self._arrivals = Arrivals(directory, plan)
+        self._next_arrivals_s = 0.0
 
     async def run(self) -> Phase:
         """Work until a final phase; return it."""
@@ -117,6 +124,13 @@ class MigrationRun:
             await asyncio.to_thread(self._follower.undo)
         if duties.links is not Direction.NONE and phase not in AWAITED:
             await self._count_for_status(duties.links, queues)
+        if duties.links is Direction.FORWARD and phase not in AWAITED:
+            await self._record_arrivals(queues)
+
+    async def _record_arrivals(self, queues: list[QueueKey]) -> None:
+        if time.monotonic() >= self._next_arrivals_s:
+            await asyncio.to_thread(self._arrivals.record, queues)
+            self._next_arrivals_s = time.monotonic() + ARRIVALS_INTERVAL_S
 
     async def _count_for_status(self, direction: Direction, queues: list[QueueKey]) -> None:
         if time.monotonic() >= self._next_count_s:

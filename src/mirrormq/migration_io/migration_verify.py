@@ -19,11 +19,18 @@ from mirrormq.migration.comparison import (
     compare,
     totals,
 )
-from mirrormq.migration.definition_sets import Difference, lacking, queue_names, select
+from mirrormq.migration.definition_sets import (
+    Difference,
+    lacking,
+    queue_names,
+    select,
+    temporary_queues,
+)
 from mirrormq.migration.migration_records import Plan
 from mirrormq.migration.move_ledger import Moved, MoveLedger, QueueKey
-from mirrormq.migration.moved_messages import PRODUCER_PREFIX, plain, plain_hash
+from mirrormq.migration.moved_messages import plain, plain_hash
 from mirrormq.migration.phases import Direction, Phase
+from mirrormq.migration_io.arrivals import PATIENCE_S, Arrivals
 from mirrormq.migration_io.broker_api import BrokerApi, MigrationError
 from mirrormq.migration_io.migration_directory import MigrationDirectory, now_text
 from mirrormq.migration_io.queue_counts import count
@@ -31,13 +38,9 @@ from mirrormq.ranges import error_reasons
 from mirrormq.ranges.range_batch import RangeBatch
 from mirrormq.spark.client.client_errors import RequestRefused
 
-PATIENCE_S = 30.0
-
 STATISTICS_AGE_S = 12.0
 """Age of RabbitMQ's statistics at most: twice their interval, and some time for a busy node."""
 POLL_S = 0.5
-PRODUCERS_PREFIX = f"x-producer:{PRODUCER_PREFIX}"
-"""Beginning of a migration's producers in the table of a queue."""
 
 SETTLED = (Phase.DRAINED, Phase.FINISHED)
 """Phases in which all messages have moved. In earlier ones those on the old cluster are no difference."""
@@ -73,15 +76,23 @@ def verify(directory: MigrationDirectory, plan: Plan, progress: Callable[[str], 
     queues = sorted({*queue_names(wanted), *(queue for _, queue in ledger.moved)})
     counts = count("old", plan.old_amqp, queues)
     unacked = _unacked(old, settled=phase in SETTLED)
+    temporary = temporary_queues(wanted)
+    arrivals = Arrivals(directory, plan)
     rows = []
     with ClusterAccess(plan.new_amqp, PATIENCE_S) as cluster:
         for number, queue in enumerate(queues, 1):
             progress(f"queue {number} of {len(queues)}: '{queue[1]}'")
             moved = ledger.of(Direction.FORWARD, queue)
-            arrived, stored = _read(cluster, queue, moved)
+            arrived, stored = _read(cluster, queue, moved, arrivals)
             left = counts.get(queue)
             source = None if left is None else OldQueue(left.ready, unacked.get(queue, 0))
-            rows.append(compare(queue, moved, arrived, source, stored, under_way=phase not in SETTLED))
+            rows.append(
+                compare(
+                    queue, moved, arrived, source, stored,
+                    under_way=phase not in SETTLED, temporary=queue in temporary,
+                )
+            )  # fmt: skip
+    arrivals.save()
     known = {(finding.kind, finding.name) for finding in plan.findings}
     differences = lacking(wanted, new.get("definitions"), known)
     report = Report(now_text(), phase, rows, differences, totals(rows))
@@ -103,20 +114,21 @@ def _unacked(old: BrokerApi, *, settled: bool) -> dict[QueueKey, int]:
         time.sleep(POLL_S)
 
 
-def _read(cluster: ClusterAccess, queue: QueueKey, moved: Moved) -> tuple[Arrived | None, Stored | None]:
+def _read(
+    cluster: ClusterAccess, queue: QueueKey, moved: Moved, arrivals: Arrivals
+) -> tuple[Arrived | None, Stored | None]:
     """Return how many messages arrived, and those that the queue holds now."""
     vhost, name = queue
     try:
         extent, cut = cluster.cut(vhost, name)
-        numbers = [number for name, number in cut.producers.items() if name.startswith(PRODUCERS_PREFIX)]
-        arrived = Arrived(sum(numbers), len(numbers))
+        arrived = arrivals.observe(queue, cut.producers)
         if not 0 < moved.count <= extent.next - extent.first:
             return arrived, StoredMessages().result
         stored = StoredMessages()
         for part in cluster.read(vhost, name, extent):
             for row in RangeBatch(part.batch):
                 exchange, routing_key = (text.decode("utf-8", "surrogateescape") for text in row.envelope[:2])
-                if PRODUCER_PREFIX.encode() in row.envelope.properties:
+                if arrivals.marker in row.envelope.properties:
                     stored.add(plain_hash(plain(exchange, routing_key, row.envelope.properties), row.body))
         return arrived, stored.result
     except RequestRefused as error:
