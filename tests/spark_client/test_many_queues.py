@@ -59,7 +59,7 @@ def traffic(monkeypatch: pytest.MonkeyPatch) -> Traffic:
     monkeypatch.setattr(SparkConnection, "receives_within", waits)
     monkeypatch.setattr(SparkConnection, "__init__", connects)
     monkeypatch.setattr("mirrormq.spark.source.renewal.INTERVAL_MIN_S", 3600.0)
-    connection_pool._idle.clear()
+    connection_pool.range_clients.close()
     return found
 
 

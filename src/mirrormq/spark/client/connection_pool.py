@@ -1,8 +1,8 @@
 """Connections of a worker process, kept from task to task.
 
 Spark reuses its Python processes: a task of the next micro-batch often runs in the process of an earlier one.
-A handshake takes longer than reading a small batch. Spark ends a process that is idle for a minute, and its
-connections with it.
+A handshake takes longer than reading or publishing a small batch. Spark ends a process that is idle for a
+minute, and its connections with it.
 """
 
 from __future__ import annotations
@@ -10,21 +10,63 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Generic, Protocol, TypeVar
 
 from mirrormq.client.amqp_uri import AmqpUri
 from mirrormq.spark.client.node_selection import Nodes, Timeouts
 from mirrormq.spark.client.range_client import RangeClient
 
 POOLED_MAX = 4
-"""Connections that a process keeps: one for each order of nodes that its tasks prefer."""
+"""Connections of one kind that a process keeps: one for each order of nodes that its tasks prefer."""
 
 POOLED_S = 60.0
 """Longest idle time. A firewall may forget a connection that is idle for longer."""
 
 PoolKey = tuple[tuple[AmqpUri, ...], Timeouts]
 
-_idle: dict[PoolKey, tuple[RangeClient, float]] = {}
-"""Idle clients, the one used longest ago first, with the time of their last use."""
+
+class Closable(Protocol):
+    """Connection, or client with one."""
+
+    def close(self) -> None: ...
+
+
+T = TypeVar("T", bound=Closable)
+
+
+class IdlePool(Generic[T]):
+    """Idle connections of one kind, one for each list of nodes."""
+
+    def __init__(self) -> None:
+        self._idle: dict[PoolKey, tuple[T, float]] = {}
+        """Connections with the time of their last use, the one used longest ago first."""
+
+    def take(self, key: PoolKey) -> T | None:
+        """Return the idle connection to these nodes, which is the caller's from now on."""
+        kept = self._idle.pop(key, None)
+        if kept is None:
+            return None
+        if time.monotonic() - kept[1] > POOLED_S:
+            kept[0].close()
+            return None
+        return kept[0]
+
+    def give(self, key: PoolKey, connection: T) -> None:
+        """Keep a connection for the next task."""
+        if key in self._idle:
+            connection.close()
+            return
+        self._idle[key] = (connection, time.monotonic())
+        while len(self._idle) > POOLED_MAX:
+            self._idle.pop(next(iter(self._idle)))[0].close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        while self._idle:
+            self._idle.popitem()[1][0].close()
+
+
+range_clients: IdlePool[RangeClient] = IdlePool()
 
 
 @contextmanager
@@ -34,14 +76,10 @@ def pooled(addresses: tuple[AmqpUri, ...], timeouts: Timeouts) -> Iterator[Range
     After an error, or if the caller does not fetch all replies, the connection is closed.
     """
     key = (addresses, timeouts)
-    kept = _idle.pop(key, None)
-    if kept is not None and time.monotonic() - kept[1] > POOLED_S:
-        kept[0].close()
-        kept = None
-    if kept is None:
+    range_client = range_clients.take(key)
+    if range_client is None:
         range_client = RangeClient(Nodes(addresses, timeouts=timeouts))
     else:
-        range_client = kept[0]
         range_client.resume()
     try:
         yield range_client
@@ -50,9 +88,5 @@ def pooled(addresses: tuple[AmqpUri, ...], timeouts: Timeouts) -> Iterator[Range
         raise
     if range_client.has_outstanding:
         range_client.close()
-    elif key not in _idle:
-        _idle[key] = (range_client, time.monotonic())
-        while len(_idle) > POOLED_MAX:
-            _idle.pop(next(iter(_idle)))[0].close()
     else:
-        range_client.close()
+        range_clients.give(key, range_client)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from mirrormq.client.client_events import Confirm, Event, Returned
 from mirrormq.spark.client.client_errors import BrokerError, ConnectionLost, RequestRefused
+from mirrormq.spark.client.connection_pool import IdlePool, PoolKey
 from mirrormq.spark.client.node_selection import Nodes, suspect
 from mirrormq.spark.client.spark_connection import SparkConnection
 from mirrormq.wire import methods
@@ -38,6 +39,30 @@ class NotRouted(BrokerError):
     """Mandatory message that reached no queue."""
 
 
+class IdlePublisher(NamedTuple):
+    """Connection in confirm mode between two publishers. All its messages are confirmed."""
+
+    connection: SparkConnection
+    tag: int
+    """Delivery tag of its last message."""
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def is_alive(self) -> bool:
+        """Whether the node has not closed the connection meanwhile."""
+        try:
+            if self.connection.receives_within(0.0):
+                self.connection.events()
+        except BrokerError:
+            self.connection.drop()
+            return False
+        return True
+
+
+idle_publishers: IdlePool[IdlePublisher] = IdlePool()
+
+
 class SparkPublisher:
     """Publisher over one connection at a time; `flush` or leaving the `with` block waits for all confirms."""
 
@@ -47,8 +72,10 @@ class SparkPublisher:
         window_messages: int = WINDOW_MESSAGES,
         window_bytes: int = WINDOW_BYTES,
         on_return: OnReturn | None = None,
+        keeps_connection: bool = False,
     ) -> None:
         self.confirmed = 0
+        self._keeps_connection = keeps_connection
         self._on_return = on_return
         self._nodes = nodes
         self._window_messages = window_messages
@@ -72,15 +99,19 @@ class SparkPublisher:
     ) -> None:
         if error is None:
             self.flush()
-        if self._connection is not None:
-            if error is None:
-                self._connection.close()
-            else:
-                self._connection.drop()
+        if self._connection is None:
+            return
+        if error is not None:
+            self._connection.drop()
+        elif self._keeps_connection:
+            idle_publishers.give(self._key, IdlePublisher(self._connection, self._tag))
+        else:
+            self._connection.close()
 
     @property
     def frame_max(self) -> int:
         """Largest frame that the node takes; connects if there is no connection."""
+        self._resume()
         if self._connection is None:
             self._connection = self._open(None)
         return self._connection.frame_max
@@ -110,7 +141,20 @@ class SparkPublisher:
 
     # --- sending ---------------------------------------------------------------------------------
 
+    @property
+    def _key(self) -> PoolKey:
+        return tuple(self._nodes.addresses), self._nodes.timeouts
+
+    def _resume(self) -> None:
+        """Continue on an idle connection of this process, if it has one and the publisher has none."""
+        if self._connection is not None or not self._keeps_connection or self._waiting:
+            return
+        idle = idle_publishers.take(self._key)
+        if idle is not None and idle.is_alive():
+            self._connection, self._tag = idle
+
     def _send_run(self) -> None:
+        self._resume()
         run = self._run
         self._run, self._run_bytes = [], 0
         self._waiting.update(enumerate(run, self._tag + 1))

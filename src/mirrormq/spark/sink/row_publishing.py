@@ -14,6 +14,7 @@ from mirrormq.ranges import range_protocol
 from mirrormq.ranges.error_reasons import OLDER_BATCH, TOO_MANY_CONTENTS
 from mirrormq.ranges.range_limits import PRODUCER_EPOCHS_MAX, PRODUCERS_PER_VHOST_MAX
 from mirrormq.spark.client.client_errors import ConnectionLost, RequestRefused
+from mirrormq.spark.client.connection_pool import pooled
 from mirrormq.spark.client.node_selection import Nodes
 from mirrormq.spark.client.range_client import NO_ROUTE, RangeClient
 from mirrormq.spark.client.spark_publisher import SparkPublisher
@@ -67,15 +68,21 @@ class SinkTask(NamedTuple):
         return f"{self.write}/{self.partition}"
 
 
-def publish(options: SinkOptions, batches: Iterator[pa.RecordBatch], unit: SinkTask) -> PublishedRows:
-    """Publish a partition and wait for its confirms.
+def publish(
+    options: SinkOptions,
+    batches: Iterator[pa.RecordBatch],
+    unit: SinkTask,
+    *,
+    keeps_connections: bool = False,
+) -> PublishedRows:
+    """Publish a partition and wait for its confirms. `keeps_connections` leaves them open for the next one.
 
     A queue recognises a repeated message by its producer and number: both must identify the same row. The
     task therefore reads all rows first and sends their digest to the broker. The broker replies with a
     producer name for exactly these rows in this order.
     """
     if options.broker != MIRRORMQ:
-        return PublishedRows(_publish(options, batches, None, 1))
+        return PublishedRows(_publish(options, batches, None, 1, keeps_connections))
     with Spool() as spool:
         seed = f"{options.exchange}\0{options.routing_key}\0{options.persistent}"
         digest = RowsDigest(seed)
@@ -85,8 +92,8 @@ def publish(options: SinkOptions, batches: Iterator[pa.RecordBatch], unit: SinkT
         if not digest.rows:
             return PublishedRows(0)
         if unit.partition >= PARTITIONS_MAX:
-            return PublishedRows(_publish(options, spool.batches(), None, 1))
-        producer, epoch = _announce(options, unit, digest.hexdigest())
+            return PublishedRows(_publish(options, spool.batches(), None, 1, keeps_connections))
+        producer, epoch = _announce(options, unit, digest.hexdigest(), keeps_connections)
         if epoch and options.fail_on_changed_rows:
             raise ChangedRows(
                 f"partition {unit.partition} of write '{unit.write}' has other rows, or another order of rows"
@@ -94,17 +101,25 @@ def publish(options: SinkOptions, batches: Iterator[pa.RecordBatch], unit: SinkT
                 " sort rows within partitions, or set failOnChangedRows to false to publish these too"
             )
         first = (unit.batch << ROWS_BITS) + 1
-        return PublishedRows(_publish(options, spool.batches(), producer, first), bool(epoch))
+        count = _publish(options, spool.batches(), producer, first, keeps_connections)
+        return PublishedRows(count, bool(epoch))
 
 
-def _announce(options: SinkOptions, unit: SinkTask, digest: str) -> tuple[str | None, int]:
+def _announce(
+    options: SinkOptions, unit: SinkTask, digest: str, keeps_connections: bool = False
+) -> tuple[str | None, int]:
     """Return the producer's name for these rows, and its epoch: above 0 if the batch had other rows before.
 
     A broker without such requests, RabbitMQ for example, does not recognise repeated messages: no name.
     """
     generation = uuid.uuid4().hex[:GENERATION_DIGITS]
+    client = (
+        pooled(options.addresses, options.timeouts)
+        if keeps_connections
+        else RangeClient(Nodes(options.addresses, timeouts=options.timeouts))
+    )
     try:
-        with RangeClient(Nodes(options.addresses, timeouts=options.timeouts)) as range_client:
+        with client as range_client:
             found = range_client.ask(
                 range_protocol.batch(unit.producer, unit.batch, digest, generation)
             ).headers
@@ -141,7 +156,11 @@ def end_write(options: SinkOptions, write: str) -> None:
 
 
 def _publish(
-    options: SinkOptions, batches: Iterator[pa.RecordBatch], producer: str | None, first_number: int
+    options: SinkOptions,
+    batches: Iterator[pa.RecordBatch],
+    producer: str | None,
+    first_number: int,
+    keeps_connection: bool = False,
 ) -> int:
     first = next(batches, None)
     if first is None:
@@ -163,7 +182,7 @@ def _publish(
         return dead_letter(to, "unroutable", place, properties, returned.body, publisher.frame_max)
 
     nodes = Nodes(options.addresses, timeouts=options.timeouts)
-    with SparkPublisher(nodes, on_return=unroutable) as publisher:
+    with SparkPublisher(nodes, on_return=unroutable, keeps_connection=keeps_connection) as publisher:
         rows = RowEncoder(options, producer, first_number, publisher.frame_max)
         pacer = PublishPacer(pace, publisher) if pace.rate or pace.speed else None
         for batch in chain((first,), batches):

@@ -79,7 +79,7 @@ class BatchWriter(DataSourceArrowWriter):
         context = TaskContext.get()
         assert context is not None
         unit = SinkTask(self._write, self._options.batch_id, context.partitionId())
-        return Published(*publish(self._options, iterator, unit))
+        return Published(*publish(self._options, iterator, unit, keeps_connections=True))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         warn_of_changes(f"write '{self._write}'", messages)
@@ -109,7 +109,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if query is None or batch is None:
             raise RuntimeError("Spark did not provide the ids of query and batch")
         unit = SinkTask(self._options.write_id or query, int(batch), context.partitionId())
-        return Published(*publish(self._options, iterator, unit))
+        return Published(*publish(self._options, iterator, unit, keeps_connections=True))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         warn_of_changes(f"batch {batchId}", messages)
