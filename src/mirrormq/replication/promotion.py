@@ -197,9 +197,7 @@ def settle(
         return promote(view, candidates[0], statuses)  # no other node holds a copy that could be better
     unsynchronised_allowed = policy.allows_unsynchronised(shutdown=shutdown)
     if survives and any(statuses[name] is MemberStatus.RETURNED for name in candidates):
-        reported = {
-            name: copy for name, copy in (copies or {}).items() if statuses[name] is MemberStatus.RETURNED
-        }
+        reported = {at: copy for at, copy in (copies or {}).items() if statuses[at] is MemberStatus.RETURNED}
         returned = [name for name in view.members if statuses[name] is MemberStatus.RETURNED]
         timed_out = waited and unsynchronised_allowed
         awaited = () if timed_out else tuple(name for name in candidates if name not in reported)

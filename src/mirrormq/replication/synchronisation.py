@@ -22,7 +22,7 @@ be mistaken for another one.
 # Damage
 
 A message that the master's disk has damaged cannot be sent. The mirror is not synchronised before the message
-is repaired (`replication.record_repair`), has left the queue, or is given up because no member has a good copy.
+is repaired (`replication.record_repair`), has left the queue, or is given up: no member has a good copy.
 Otherwise the mirror could be promoted and drop the good copy of another member.
 
 # Failure at any step
