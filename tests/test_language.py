@@ -24,7 +24,7 @@ FIRST_WORDS = re.compile(
 FORBIDDEN = (
     "steward", "household", "tenure", "heir", "knock", "orphanage", "reunion", "surrender", "putting_back",
     "surroundings", "remark", "inquiry", "inquiries", "burying", "buried", "stir", "hurry", "lending",
-    "doors", "glance", "mishap", "whoever", "nought",
+    "doors", "glance", "mishap", "whoever", "nought", "hearsay", "impostor", "fates",
 )  # fmt: skip
 """Words that no RabbitMQ, Raft or Kafka engineer would search for, in names and prose of the source."""
 

@@ -40,7 +40,7 @@ WHOLE, GAP, TAKEN_OVER = "whole", "gap", "taken over"
 """Relation of traces to the previous ones: complete, with missing ones, or from another master."""
 
 JUDGED, GONE, LEASED, UNSEEN = "judged", "gone", "leased", "unseen"
-"""Fates of messages that have left a queue: judged, or not judged because the queue was deleted, because it
+"""Ends of messages that have left a queue: judged, or not judged because the queue was deleted, because it
 is read under a lease (which is not traced), or because traces are missing."""
 
 
