@@ -85,6 +85,8 @@ class LinkSocket:
         self._far_broker: Broker | None = None
         self._handle = handle
         self._near_open = True
+        self._broken = False
+        """Whether nothing arrives any more, although the ends may not have noticed: no stream has a hole."""
         self._up: deque[FlyingData] = deque()
         self._down: deque[FlyingData] = deque()
         self._near_heard_ms = self._far_heard_ms = self._hosts.timeline.now_ms
@@ -152,6 +154,8 @@ class LinkSocket:
     # -- data -------------------------------------------------------------------------------------
 
     def _send(self, lane: deque[FlyingData], data: bytes) -> None:
+        if self._broken:
+            return
         due_ms = self._hosts.timeline.now_ms + self._latency_ms()
         due_ms = max(due_ms, lane[-1].due_ms if lane else 0)
         lane.append(FlyingData(due_ms, data))
@@ -203,6 +207,7 @@ class LinkSocket:
 
     def _break(self) -> None:
         """Break the connection. Each end learns of it at a time of its own."""
+        self._broken = True
         self._up.clear()
         self._down.clear()
         timeline, choice = self._hosts.timeline, self._sockets.choice
