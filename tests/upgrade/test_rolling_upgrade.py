@@ -10,6 +10,7 @@ import io
 import json
 import os
 import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,19 +36,30 @@ BATCH = 30
 """Messages that each publisher must get confirmed between two steps."""
 
 
+@pytest.fixture(scope="module")
+def older(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Arguments of the interpreter for the older program, with the packages that its revision required."""
+    if not OLDER_REVISION:
+        return ["-m", "tests.upgrade.older_program"]
+    root = tmp_path_factory.mktemp("older")
+    required = Path("requirements") / "runtime.txt"
+    packed = subprocess.run(
+        ["git", "archive", OLDER_REVISION, "src", str(required)], cwd=ROOT, capture_output=True, check=True
+    )
+    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
+        archive.extractall(root)
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--require-hashes"]
+    subprocess.run(
+        [*pip, "--target", str(root / "packages"), "-r", str(root / required)], check=True, timeout=600
+    )
+    paths = [str(root / "src"), str(root / "packages")]
+    return ["-c", f"import sys; sys.path[:0] = {paths}; from mirrormq.cli.main import main; main()"]
+
+
 @pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[Nodes]:
+def nodes(tmp_path: Path, older: list[str]) -> Iterator[Nodes]:
     """Four nodes, all of the older version; the test starts three of them as a cluster."""
     found = Nodes(tmp_path, 4)
-    older = ["-m", "tests.upgrade.older_program"]
-    if OLDER_REVISION:
-        packed = subprocess.run(
-            ["git", "archive", OLDER_REVISION, "src"], cwd=ROOT, capture_output=True, check=True
-        )
-        with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
-            archive.extractall(tmp_path / "older")
-        start = f"import sys; sys.path.insert(0, {str(tmp_path / 'older' / 'src')!r})"
-        older = ["-c", f"{start}; from mirrormq.cli.main import main; main()"]
     found.programs = dict.fromkeys(range(4), older)
     try:
         yield found
