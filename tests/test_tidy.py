@@ -38,7 +38,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "remote": {"wire", "peers", "queues", "ranges", "sequences"},
     "consensus": set(),
     "peers": set(),
-    "cluster": {"bridges", "consensus", "metadata", "queues", "replication", "storage", "wire"},
+    "cluster": {
+        "bridges", "consensus", "events", "metadata", "queues", "replication", "sequences", "storage", "wire",
+    },
     "config": set(),
     # Its one door to the outside is the Disk it is given, so the broker may hold a journal and stay pure.
     "storage": {"wire", "queues", "consensus", "sequences"},

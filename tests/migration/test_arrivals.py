@@ -19,11 +19,11 @@ def test_a_producer_that_the_cluster_has_forgotten_still_counts(tmp_path: Path) 
     files = MigrationDirectory(tmp_path)
     table = SeenPublishIds()
     first, second = "x-producer:migration:aa11-0f-1:", "x-producer:migration:aa11-0f-2:"
-    table.heard({first: 400}, now_ms=0)
+    table.record({first: 400}, now_ms=0)
     arrivals = Arrivals(files, PLAN)
     assert arrivals.observe(QUEUE, table) == Arrived(400, 1)
     arrivals.save()
-    assert table.heard({second: 100}, now_ms=limits.PRODUCER_IDLE_MS + 1) == [first]
+    assert table.record({second: 100}, now_ms=limits.PRODUCER_IDLE_MS + 1) == [first]
     arrivals = Arrivals(files, PLAN)
     assert arrivals.observe(QUEUE, table) == Arrived(500, 2)
     assert arrivals.observe(QUEUE, {second: 130}) == Arrived(530, 2)

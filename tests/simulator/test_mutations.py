@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from mirrormq.broker.rescues import Rescues
 from mirrormq.cluster import coordinator
 from mirrormq.cluster.lifecycle import ApplicationLifecycle
+from mirrormq.cluster.rescues import Rescues
 from mirrormq.consensus import Majority, durable_states
 from mirrormq.leases import lease_manager
 from mirrormq.metadata import ring_commands

@@ -23,9 +23,9 @@ from mirrormq.broker.copy_reports import CopyReports
 from mirrormq.broker.direct_replies import ReplyReceiver, node_of
 from mirrormq.broker.pids import Pids
 from mirrormq.broker.replica_manager import ReplicaManager
-from mirrormq.broker.rescues import Rescues
 from mirrormq.broker.vhost import Vhost
 from mirrormq.clock import Clock
+from mirrormq.cluster.rescues import Rescues
 from mirrormq.config.settings import Settings
 from mirrormq.errors import PreconditionFailed
 from mirrormq.events import metadata_log_entries

@@ -18,8 +18,8 @@ from mirrormq.wire.fields import decode_table
 
 if TYPE_CHECKING:
     from mirrormq.broker.broker import Broker
-    from mirrormq.broker.orphan_restorer import OrphanRestorer
     from mirrormq.channels.channel import Channel
+    from mirrormq.cluster.orphan_restorer import OrphanRestorer
     from mirrormq.connections.connection import Connection
     from mirrormq.metadata import records
     from mirrormq.queues.consumer_turns import QueueConsumer

@@ -12,7 +12,7 @@ from mirrormq.metadata.commands import PutQueue
 from mirrormq.metadata.store import MetadataStore
 
 if TYPE_CHECKING:
-    from mirrormq.broker.orphan_restorer import OrphanRestorer
+    from mirrormq.cluster.orphan_restorer import OrphanRestorer
 
 
 class AppState(enum.Enum):

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from mirrormq import limits
 from mirrormq.broker.broker import Broker, Environment
 from mirrormq.broker.client_limits import Usage
-from mirrormq.broker.orphan_restorer import OrphanRestorer
 from mirrormq.clock import Clock
+from mirrormq.cluster.orphan_restorer import OrphanRestorer
 from mirrormq.connections.connection import Connection
 from mirrormq.control.live_view import LiveView
 from mirrormq.control.node_interface import LiveObjects

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mirrormq.broker.live_contents import LiveQueueContents
 from mirrormq.cluster.fork_index import LostFork
 from mirrormq.cluster.lifecycle import STOPPED_BY_OPERATOR, TOO_FEW
+from mirrormq.cluster.live_contents import LiveQueueContents
 from mirrormq.cluster.orphan_collector import StoredContents
 from mirrormq.control import definitions_import
 from mirrormq.control.control_protocol import ControlError

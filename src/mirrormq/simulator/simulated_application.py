@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from mirrormq.broker.broker import Broker, Environment
-from mirrormq.broker.live_contents import LiveQueueContents
-from mirrormq.broker.orphan_restorer import OrphanRestorer
 from mirrormq.clock import Clock
 from mirrormq.cluster.fork_index import LostFork
+from mirrormq.cluster.live_contents import LiveQueueContents
 from mirrormq.cluster.orphan_collector import OrphanCollector, StoredContents
+from mirrormq.cluster.orphan_restorer import OrphanRestorer
 from mirrormq.config.settings import Settings
 from mirrormq.connections.open_connections import open_connections
 from mirrormq.metadata.state import MetadataState

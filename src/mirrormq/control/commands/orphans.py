@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from mirrormq.broker.orphan_restorer import OrphanRestorer
+from mirrormq.cluster.orphan_restorer import OrphanRestorer
 from mirrormq.cluster.orphan_store import OrphanTitle
 from mirrormq.control.chunked_rows import yield_to_loop
 from mirrormq.control.control_protocol import EXIT_USAGE, ControlError, Request

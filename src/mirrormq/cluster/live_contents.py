@@ -4,23 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from mirrormq.cluster.fork_index import ForkIndex
+from mirrormq.cluster.orphan_host import OrphanHost
 from mirrormq.metadata import records
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue import Queue
 from mirrormq.replication.replica import Replica
 from mirrormq.replication.ring_operations import AppendOperation, decode
 
-if TYPE_CHECKING:
-    from mirrormq.broker.broker import Broker
-
 
 class LiveQueueContents:
     """Messages and fork indexes of all queues. Implements `cluster.orphan_collector.QueueContents`."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: OrphanHost) -> None:
         self._broker = broker
         self._me = broker.settings.name
 

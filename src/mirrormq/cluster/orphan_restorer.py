@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
+from mirrormq.cluster.orphan_host import OrphanHost
 from mirrormq.cluster.orphan_republisher import OrphanRepublisher
 from mirrormq.cluster.orphan_store import OrphanStore, OrphanTitle
 from mirrormq.metadata import commands
@@ -21,9 +21,6 @@ from mirrormq.metadata.store import INTERNAL_USER
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue_interface import Publisher
 from mirrormq.replication.queue_placement import placed_again
-
-if TYPE_CHECKING:
-    from mirrormq.broker.broker import Broker
 
 ATTEMPT_MS = 5_000
 """Interval between attempts to republish batches that are not republished completely."""
@@ -35,7 +32,7 @@ RESTORE = "restore"
 class OrphanRestorer:
     """Orphan batches of one node and their republishing."""
 
-    def __init__(self, broker: Broker, orphans: OrphanStore) -> None:
+    def __init__(self, broker: OrphanHost, orphans: OrphanStore) -> None:
         self._broker = broker
         self.kept = orphans
         self._under_way: dict[int, OrphanRepublisher] = {}

@@ -10,14 +10,14 @@ from typing import Any, cast
 
 import pytest
 
-from mirrormq.broker.orphan_restorer import OrphanRestorer
+from mirrormq.cluster.orphan_restorer import OrphanRestorer
 from mirrormq.cluster.orphan_store import BATCH_MESSAGES
 from mirrormq.control.commands.orphans import export_orphans
 from mirrormq.control.control_protocol import ControlError, Request
 from mirrormq.control.live_view import LiveView
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.records import Policy
-from tests.broker.test_orphan_return import set_aside, start
+from tests.cluster.test_orphan_return import set_aside, start
 
 MESSAGES = 2 * BATCH_MESSAGES + 1
 KEEP = Policy("/", "p", "^q$", definition={"ha-mode": "all", "ha-orphans": "keep"})

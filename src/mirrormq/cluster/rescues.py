@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from mirrormq.cluster.orphan_host import OrphanHost
 from mirrormq.cluster.orphan_store import BATCH_MESSAGES
 from mirrormq.events.log_buffer import MIRRORING
 from mirrormq.metadata import records
@@ -27,14 +28,13 @@ from mirrormq.sequences.sequence_set import SequenceSet
 from mirrormq.storage.queue_store import JournalQueue
 
 if TYPE_CHECKING:
-    from mirrormq.broker.broker import Broker
-    from mirrormq.broker.orphan_restorer import OrphanRestorer
+    from mirrormq.cluster.orphan_restorer import OrphanRestorer
 
 
 class Rescues:
     """Rescues of queues of which this node may hold messages."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: OrphanHost) -> None:
         self._broker = broker
         self._orphans: OrphanRestorer | None = None
         self._early: list[records.Queue] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirrormq.broker.orphan_restorer import ATTEMPT_MS, OrphanRestorer
+from mirrormq.cluster.orphan_restorer import ATTEMPT_MS, OrphanRestorer
 from mirrormq.cluster.orphan_store import ORPHANED_FROM, OrphanStore
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.records import Policy, Queue
