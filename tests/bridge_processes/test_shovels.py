@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.bridge_processes.broker_messages import drain, publish, ready
+from tests.bridge_processes.broker_messages import connected, drain, publish, ready
 from tests.brokers.mirrormq import MirrorMQ
 from tests.brokers.ports import free_ports
 from tests.management.http import Client
@@ -248,6 +248,55 @@ def test_status_in_rabbitmqs_form(node: MirrorMQ, client: Client) -> None:
     with pytest.raises(RuntimeError, match=r"not found on the target node .* and / or virtual host '/'"):
         node.control("restart_shovel", "nosuch")
     client.delete("shovels/vhost/%2F/form")
+
+
+def test_the_event_exchange_tells_states_and_ends(node: MirrorMQ, client: Client) -> None:
+    connection = connected(node.amqp_port)
+    channel = connection.channel()
+    channel.queue_declare("link events", durable=True)
+    for key in ("shovel.#", "federation.#"):
+        channel.queue_bind("link events", "amq.rabbitmq.event", key)
+    put_shovel(client, "heard", src_queue="heard", dest_queue="heard to")
+    state_is(client, "heard", "running")
+    refused = {"uri": f"amqp://guest:wrong@127.0.0.1:{node.amqp_port}"}
+    client.put("parameters/federation-upstream/%2F/heard", {"value": refused})
+    client.put(
+        "policies/%2F/heard", {"pattern": "^heard to$", "definition": {"federation-upstream": "heard"}}
+    )
+    [link] = until(lambda: client.get("federation-links/state/down"))
+    client.delete("policies/%2F/heard")
+    until(lambda: client.get("federation-links") == [])
+    client.delete("shovels/vhost/%2F/heard")
+    until(lambda: not shovel(client, "heard"))
+    events: list[tuple[str, dict[str, Any]]] = []
+
+    def both_removed() -> bool:
+        while (found := channel.basic_get("link events", auto_ack=True))[0] is not None:
+            events.append((found[0].routing_key, found[1].headers))
+        return {"shovel.worker.removed", "federation.link.removed"} <= {key for key, _ in events}
+
+    until(both_removed, lambda: str(events))
+    connection.close()
+    shovels = [(key, facts.get("status")) for key, facts in events if key.startswith("shovel.")]
+    assert shovels == [
+        ("shovel.worker.status", "starting"),
+        ("shovel.worker.status", "running"),
+        ("shovel.worker.removed", None),
+    ]
+    running = next(facts for _, facts in events if facts.get("status") == "running")
+    wanted = {
+        "name": "heard",
+        "vhost": "/",
+        "src_uri": "amqp://",
+        "src_queue": "heard",
+        "dest_queue": "heard to",
+    }
+    assert wanted.items() <= running.items()
+    failed = next(facts for _, facts in events if facts.get("status") == "error")
+    same = ("queue", "upstream_queue", "type", "vhost", "upstream", "id", "uri", "consumer_tag")
+    assert {name: failed[name] for name in same} == {name: link[name] for name in same}
+    assert "ACCESS_REFUSED" in failed["error"] and "wrong" not in str(events)
+    assert {"queue": "heard to", "id": link["id"]}.items() <= dict(events)["federation.link.removed"].items()
 
 
 def test_a_local_uri_needs_access_to_its_vhost(client: Client) -> None:

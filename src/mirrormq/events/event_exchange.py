@@ -7,6 +7,7 @@ key, its facts as headers and no body. No event is built while no queue is bound
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 from mirrormq.events import connection_events, metadata_log_entries
 from mirrormq.events.churn import Churn
@@ -121,6 +122,11 @@ class EventExchange:
             write = self._broker.metadata.current_write
             self.consumer_deleted(consumer, write.actor if write is not None else INTERNAL_USER)
             self._lost.append(consumer)
+
+    def link_changed(self, event: Callable[[], tuple[str, Facts]]) -> None:
+        """Emit an event of a shovel or federation link."""
+        if self.heard:
+            self._emit(*event())
 
     # -- metadata and alarms --------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,6 +14,7 @@ from mirrormq.bridges.link_kinds import kinds_of_node
 from mirrormq.bridges.link_placement import STATIC_SHOVEL
 from mirrormq.bridges.shovel_plan import ends_of
 from mirrormq.bridges.static_shovels import shovel_definitions
+from mirrormq.control.link_events import link_removed_event
 from mirrormq.metadata.changes import Change
 from mirrormq.metadata.commands import FinishLink
 from mirrormq.metadata.records import Binding
@@ -132,6 +134,9 @@ class BridgeHost:
         record = runner.record
         self._links.over(runner, finished)
         self._note_queue_links()
+        if self._running:
+            removed = partial(link_removed_event, record, runner.definition)
+            self._application.broker.events.link_changed(removed)
         if finished:
             # Also while the application stops: the next node would start the shovel again.
             metadata = self._application.metadata

@@ -22,6 +22,7 @@ from mirrormq.client.client_events import Closed, CloseReason, Event, Opened
 from mirrormq.client.client_handshake import ClientOptions
 from mirrormq.client_io.asyncio_client import AsyncioClient
 from mirrormq.client_io.client_socket import ConnectionEnded
+from mirrormq.control.link_events import link_status_event
 from mirrormq.metadata.cluster_name import cluster_name
 from mirrormq.metadata.link_records import Link as LinkRecord
 from mirrormq.runtime.local_client import LocalClient
@@ -93,6 +94,7 @@ class LinkRunner:
         self._consuming = False
         self.link = Link(plan, self)
         self._act(lambda link: link.start(now_ms()))
+        self._report()
 
     def stop(self, *, removed: bool = False) -> None:
         """End the link in good order, and notify the owner. `removed`: its definition is gone."""
@@ -271,12 +273,19 @@ class LinkRunner:
         self._arm(None)
         self._over(self, finished)
 
+    def _report(self) -> None:
+        """Publish the status to the event exchange."""
+        self._application.broker.events.link_changed(
+            lambda: link_status_event(self.record, self.definition, self.status())
+        )
+
     def _log_change(self) -> None:
         status = self.status()
         shown = (status.state, status.reason)
         if shown == self._shown:
             return
         self._shown = shown
+        self._report()
         level = "info" if status.state in ("running", "finished", "starting") else "warning"
         where = f" in vhost '{self.record.vhost}'" if self.record.vhost else ""
         text = f"{self.record.kind} '{self.record.name}'{where}: {status.state}"
