@@ -26,7 +26,14 @@ from mirrormq.cli.program import app
 from mirrormq.spark.jobs import archive as archive_job
 from mirrormq.spark.jobs import compaction
 from mirrormq.spark.jobs.archive import ArchiveOptions, archive, archived, interval
-from mirrormq.spark.jobs.compaction import ArchiveBatches, compact, parse, superfluous, tidy
+from mirrormq.spark.jobs.compaction import (
+    ArchiveBatches,
+    compact,
+    parse,
+    run_to_merge,
+    superfluous,
+    tidy,
+)
 from mirrormq.spark.jobs.replay import ReplayOptions, ReplayProgress, replay
 from mirrormq.spark.pipeline_errors import PipelineError
 from mirrormq.spark.spark_session import SHORT_WORK
@@ -117,7 +124,10 @@ def test_an_archive_is_merged_and_thinned_while_it_runs(
     every = "date=*/hour=*/queue=*/batch=*/*.parquet"
     assert bodies(tmp_path, every) == list(range(24))
     query = seen[1][0].partition(".")[0]
-    assert seen[3] == [f"{query}.{0:012}-{2:012}"], "merged before batch 3"
+    merged = f"{query}.{0:012}-{1:012}"
+    assert seen[2:] == [[merged], [merged, f"{query}.{2:012}"]], (
+        "merged before batch 2, and not again for one"
+    )
     rows = spark.read.parquet(str(tmp_path)).select("hour", "ingestion_time").collect()
     assert {row.hour for row in rows} == {row.ingestion_time.astimezone(UTC).hour for row in rows}
     age(tmp_path, "2020-01-02")
@@ -269,6 +279,35 @@ def test_compaction_keeps_a_column_that_only_later_batches_have(spark: SparkSess
     assert [(row.sequence, row.ingestion_time is not None) for row in rows] == [
         (0, False), (1, True), (2, False), (3, True),
     ]  # fmt: skip
+
+
+def test_compaction_writes_each_message_a_few_times_only() -> None:
+    """Merging all of a day at each upkeep writes a message as often as there are upkeeps."""
+    directories: list[ArchiveBatches] = []
+    written = most = 0
+    count = 10_000
+    for number in range(count):
+        directories.append(ArchiveBatches(f"{number}", "ab", number * 3, number * 3))  # one trigger in three
+        run = run_to_merge(directories)
+        if len(run) >= compaction.BATCHES_MIN:
+            first, last = run[-1].first, run[0].last
+            written += (last - first) // 3 + 1
+            directories = [each for each in directories if each not in run]
+            assert all(each.last < first for each in directories), "ranges of batches do not overlap"
+            directories.append(ArchiveBatches(f"{first}-{last}", "ab", first, last))
+        most = max(most, len(directories))
+    assert sum((each.last - each.first) // 3 + 1 for each in directories) == count
+    assert most <= 2 * compaction.BATCHES_MIN + 4
+    assert written <= 11 * count, "each message is written again once for each doubling, at most"
+
+
+def test_leftovers_among_many_directories_are_found_at_once() -> None:
+    """A directory of a month that was never compacted has ten thousand batches."""
+    found = [ArchiveBatches(f"{number}", "ab", number, number) for number in range(20_000)]
+    began_s = time.process_time()
+    assert superfluous(found) == []
+    assert superfluous([*found, ArchiveBatches("5-7", "ab", 5, 7)]) == found[5:8]
+    assert time.process_time() - began_s < 5, "comparing each with each takes minutes"
 
 
 def test_what_an_interrupted_compaction_left_is_known_by_its_name(

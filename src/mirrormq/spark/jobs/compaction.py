@@ -43,17 +43,31 @@ def parse(path: str) -> ArchiveBatches | None:
 
 def superfluous(found: Sequence[ArchiveBatches]) -> list[ArchiveBatches]:
     """Return the directories whose batches are all in another one too."""
-    return [
-        one
-        for one in found
-        if any(
-            other.query == one.query
-            and other.first <= one.first
-            and one.last <= other.last
-            and other.path != one.path
-            for other in found
-        )
-    ]
+    redundant = []
+    highest: dict[str, int] = {}
+    for one in sorted(found, key=lambda each: (each.first, -each.last)):
+        # Earlier directories of the query begin at or before this one: one that ends behind it contains it.
+        if one.last <= highest.get(one.query, -1):
+            redundant.append(one)
+        else:
+            highest[one.query] = one.last
+    return redundant
+
+
+def run_to_merge(found: Sequence[ArchiveBatches]) -> list[ArchiveBatches]:
+    """Return the newest directories of a query that are worth merging with each other.
+
+    An older directory is added as long as it has no more batches than the newer ones together. A merge then
+    doubles the number of batches at least, so each message is written again a few times only, and the number
+    of directories grows with the logarithm of the number of batches.
+    """
+    newest_first = sorted(found, key=lambda each: each.first, reverse=True)
+    run = newest_first[:1]
+    for older in newest_first[1:]:
+        if older.last - older.first > run[0].last - run[-1].first:
+            break
+        run.append(older)
+    return run
 
 
 def tidy(spark: SparkSession, archive: str) -> int:
@@ -71,7 +85,7 @@ def tidy(spark: SparkSession, archive: str) -> int:
 def compact(
     spark: SparkSession, archive: str, batches_min: int | None = None, before: FirstOpenBatch | None = None
 ) -> int:
-    """Merge batches in each directory that has many; return the number of directories.
+    """Merge the newest batches in each directory that has many; return the number of directories.
 
     No other process may write to the archive meanwhile. Batches of a running query from `before` on stay.
     """
@@ -79,7 +93,7 @@ def compact(
     files = ArchiveFiles(spark)
     count = 0
     for found in files.groups(archive):
-        group = [each for each in found if not before or not _is_open(each, before)]
+        group = run_to_merge([each for each in found if not before or not _is_open(each, before)])
         if len(group) < (batches_min or BATCHES_MIN):
             continue
         first, last = min(each.first for each in group), max(each.last for each in group)
