@@ -5,13 +5,14 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pika
 import pytest
 
 from mirrormq.client.amqp_uri import AmqpUri
 from mirrormq.ranges import range_protocol
-from mirrormq.spark.client import node_selection
+from mirrormq.spark.client import node_names, node_selection
 from mirrormq.spark.client.client_errors import ConnectionLost
 from mirrormq.spark.client.node_address import parse_uri, parse_uris
 from mirrormq.spark.client.node_selection import Nodes, Timeouts, is_suspect, trusted_first
@@ -20,6 +21,7 @@ from mirrormq.spark.client.spark_publisher import SparkPublisher
 from mirrormq.spark.data_source_options import sink_options, source_options
 from mirrormq.spark.option_reader import OptionError
 from mirrormq.spark.sink.row_encoder import RowEncoder
+from mirrormq.spark.source.queue_extents import QueueExtents
 from mirrormq.testing import Cluster
 from tests.brokers.mirrormq import MirrorMQ
 
@@ -65,6 +67,30 @@ def test_limits_are_options() -> None:
     assert sink_options({"uri": "amqp://h"}).timeouts == Timeouts(5.0, 10.0)
     with pytest.raises(OptionError, match="requestTimeoutMs is a whole number"):
         sink_options({**given, "requestTimeoutMs": "soon"})
+
+
+def test_frozen_nodes_are_not_waited_for_to_learn_their_names(mirrormq: MirrorMQ) -> None:
+    """Planning with preferReplica waited for one frozen node after the other, for 10 s each."""
+    name = mirrormq.node_name
+    with ExitStack() as stack:
+        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
+        silent = ",".join(f"amqp://127.0.0.1:{server.getsockname()[1]}" for server in servers)
+        given = {"uri": f"{silent},amqp://127.0.0.1:{mirrormq.amqp_port}", "queue": QUEUE}
+        options = source_options({**given, "preferReplica": "master"}, streaming=False)
+        began_s = time.monotonic()
+        assert node_names.node_names(options.addresses, options.timeouts) == [None] * 3 + [name]
+        assert time.monotonic() - began_s < 2 * node_selection.PROBE_S, "all are asked at the same time"
+        with pika.BlockingConnection(
+            pika.ConnectionParameters("127.0.0.1", mirrormq.amqp_port)
+        ) as connection:
+            connection.channel().queue_declare(QUEUE)
+            queues = QueueExtents(options)
+            assert queues.order(QUEUE) == (3, 0, 1, 2)
+            queues.close()
+            connection.channel().queue_delete(QUEUE)
+        began_s = time.monotonic()
+        assert node_names.node_names(options.addresses, options.timeouts)[3] == name
+        assert time.monotonic() - began_s < node_selection.STAGGER_S, "none is asked again so soon"
 
 
 @pytest.mark.timeout(180)

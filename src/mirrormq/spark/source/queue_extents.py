@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from mirrormq.client.amqp_uri import AmqpUri
 from mirrormq.ranges import range_protocol
 from mirrormq.ranges.error_reasons import NO_QUEUE
 from mirrormq.ranges.range_protocol import QueueExtent
-from mirrormq.spark.client.client_errors import ConnectionLost
+from mirrormq.spark.client.node_names import node_names
 from mirrormq.spark.client.node_selection import Nodes
 from mirrormq.spark.client.range_client import RangeAnswer, RangeClient
 from mirrormq.spark.data_source_options import ANY, MASTER, SourceOptions
@@ -21,7 +20,6 @@ class QueueExtents:
     def __init__(self, options: SourceOptions) -> None:
         self.range_client = RangeClient(Nodes(options.addresses, timeouts=options.timeouts))
         self._options = options
-        self._names: list[str | None] | None = None
         self._last: dict[str, QueueExtent] = {}
         """Extents of the last request."""
 
@@ -66,23 +64,8 @@ class QueueExtents:
             return ()
         mirrors = set(extent.synchronised) - {extent.master}
         preferred = {extent.master} if self._options.replica == MASTER else mirrors
-        names = self._node_names()
+        names = node_names(self._options.addresses, self._options.timeouts)
         return tuple(sorted(range(len(names)), key=lambda place: names[place] not in preferred))
-
-    def _node_names(self) -> list[str | None]:
-        """Return the names of the nodes behind the URIs; None for a node that does not reply."""
-        if self._names is None:
-            self._names = [_name_of(address) for address in self._options.addresses]
-        return self._names
 
     def close(self) -> None:
         self.range_client.close()
-
-
-def _name_of(address: AmqpUri) -> str | None:
-    try:
-        with RangeClient(Nodes((address,), patience_s=0.0)) as range_client:
-            answer = range_client.ask(range_protocol.queues())
-            return range_protocol.read_queues(answer.headers, bytes(answer.body))[0]
-    except ConnectionLost:
-        return None
