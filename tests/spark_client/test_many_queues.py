@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pika
@@ -75,6 +76,36 @@ def channel(mirrormq: MirrorMQ) -> Iterator[pika.adapters.blocking_connection.Bl
     for queue in QUEUES:
         opened.queue_delete(queue)
     connection.close()
+
+
+def test_deleted_queues_leave_the_offset(
+    mirrormq: MirrorMQ, channel: pika.adapters.blocking_connection.BlockingChannel
+) -> None:
+    """Queues of a day or of a client come and go for years, and each offset is written to the checkpoint."""
+    uri = f"amqp://guest:guest@127.0.0.1:{mirrormq.amqp_port}/%2F"
+    reader = ConsumeReader(source_options({"uri": uri, "queuePattern": r"day\..*"}, streaming=True))
+    start = reader.initialOffset()
+    days = [f"day.{number % 12}" for number in range(24)]  # each name comes twice
+    for number, day in enumerate(days):
+        channel.queue_declare(day)
+        channel.basic_publish("", day, b"%d" % number)
+        channel.queue_declare(day, passive=True)
+        end = json.loads(json.dumps(reader.latestOffset(start, ALL)))
+        found = [
+            int(body)
+            for task in reader.partitions(start, end)
+            for rows in reader.read(task)
+            for body in rows.column("body").to_pylist()
+        ]
+        assert found == [number]
+        assert len(end["queues"]) <= 2
+        assert reader._renewal is not None and set(reader._renewal._leases) <= set(end["queues"])
+        start = end
+        if number:
+            channel.queue_delete(days[number - 1])
+    channel.queue_delete(days[-1])
+    assert reader.latestOffset(start, ALL) == start, "a deletion alone is no batch"
+    reader.stop()
 
 
 def test_a_batch_of_a_hundred_queues_takes_few_round_trips(

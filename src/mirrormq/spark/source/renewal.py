@@ -37,6 +37,11 @@ class Renewal:
             self._thread = threading.Thread(target=self._run, daemon=True)
             self._thread.start()
 
+    def remove(self, queue: str) -> None:
+        """Stop renewing the lease of a queue."""
+        with self._lock:
+            self._leases.pop(queue, None)
+
     def stop(self) -> None:
         """Stop renewing. The broker ends the lease after `LEASE_OWNER_MS` if it is empty."""
         self._over.set()
