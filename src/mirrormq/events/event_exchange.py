@@ -125,7 +125,7 @@ class EventExchange:
 
     def link_changed(self, event: Callable[[], tuple[str, Facts]]) -> None:
         """Emit an event of a shovel or federation link."""
-        if self.heard:
+        if self.has_listeners:
             self._emit(*event())
 
     # -- metadata and alarms --------------------------------------------------------------------
