@@ -349,6 +349,9 @@ class Scanner:
         after = body_at + body_size + FRAME_OVERHEAD if body_size else body_at
         if body_at <= size and buffer[header_end] != FRAME_END:
             return PLAIN
+        # Wait for the content only if the method can be decoded: otherwise the client gets the error at once.
+        if after > size and not may_be_simple(buffer, position, header_at, channel):
+            return PLAIN
         if size < body_at + HEAD_SIZE and body_size:
             if not may_become(buffer, body_at, BODY, channel):
                 return PLAIN
