@@ -38,7 +38,7 @@ def takes(world: World, most_ms: float = 0) -> Iterator[None]:
     assert took <= most_ms + 1e-6, f"it waited {took:.0f} ms for timers, not {most_ms:.0f}"
 
 
-async def _declare(client: Client, name: str, **options: Any) -> None:
+async def declare(client: Client, name: str, **options: Any) -> None:
     arguments = table_of(options.pop("arguments", {}))
     client.send(methods.encode_queue_declare(name, arguments=arguments, **options))
     await client.until(methods.QUEUE_DECLARE_OK)
@@ -49,7 +49,7 @@ async def _confirming(client: Client) -> None:
     await client.until(methods.CONFIRM_SELECT_OK)
 
 
-async def _fill(client: Client, name: str, count: int, size: int = 1, **properties: Any) -> None:
+async def fill(client: Client, name: str, count: int, size: int = 1, **properties: Any) -> None:
     """Publish to a queue of the client's own node, up to the last confirm."""
     await _confirming(client)
     client.publish(name, count, size, **properties)
@@ -80,7 +80,7 @@ async def small_methods(world: World) -> None:
 
 async def publishes_with_headers(world: World) -> None:
     client = await world.connect()
-    await _declare(client, "q")
+    await declare(client, "q")
     await _confirming(client)
     headers = table_of({f"h{number}": "x" * 100 for number in range(50)})
     with takes(world):
@@ -92,22 +92,22 @@ async def publishes_with_headers(world: World) -> None:
 
 async def large_publishes(world: World) -> None:
     client = await world.connect()
-    await _declare(client, "q")
+    await declare(client, "q")
     with takes(world):
-        await _fill(client, "q", 300, 100_000)
+        await fill(client, "q", 300, 100_000)
 
 
 async def persistent_publishes(world: World) -> None:
     client = await world.connect()
-    await _declare(client, "q", durable=True)
+    await declare(client, "q", durable=True)
     with takes(world):
-        await _fill(client, "q", 5_000, delivery_mode=2)
+        await fill(client, "q", 5_000, delivery_mode=2)
 
 
 async def large_replies(world: World) -> None:
     client = await world.connect()
-    await _declare(client, "q")
-    await _fill(client, "q", 60, 100_000)
+    await declare(client, "q")
+    await fill(client, "q", 60, 100_000)
     with takes(world):
         client.send(*[methods.encode_basic_get("q", no_ack=True)] * 60)
         await client.until(methods.BASIC_GET_OK, 60)
@@ -115,8 +115,8 @@ async def large_replies(world: World) -> None:
 
 async def backlog(world: World) -> None:
     client = await world.connect()
-    await _declare(client, "q")
-    await _fill(client, "q", 10_000)
+    await declare(client, "q")
+    await fill(client, "q", 10_000)
     with takes(world):
         client.send(methods.encode_basic_consume("q", "c", no_ack=True))
         await client.until(methods.BASIC_DELIVER, 10_000)
@@ -124,8 +124,8 @@ async def backlog(world: World) -> None:
 
 async def large_backlog(world: World) -> None:
     client = await world.connect()
-    await _declare(client, "q")
-    await _fill(client, "q", 100, 100_000)
+    await declare(client, "q")
+    await fill(client, "q", 100, 100_000)
     with takes(world):
         client.send(methods.encode_basic_consume("q", "c"))
         await client.until(methods.BASIC_DELIVER, 100)
@@ -134,8 +134,8 @@ async def large_backlog(world: World) -> None:
 async def slow_reader(world: World) -> None:
     """The client reads nothing until the node's socket is full."""
     client = await world.connect()
-    await _declare(client, "q")
-    await _fill(client, "q", 300, 100_000)
+    await declare(client, "q")
+    await fill(client, "q", 300, 100_000)
     client.send(methods.encode_basic_consume("q", "c"))
     await asyncio.sleep(1)
     with takes(world):
@@ -145,31 +145,31 @@ async def slow_reader(world: World) -> None:
 async def congested_queue(world: World) -> None:
     """A publisher outruns a consumer that holds what it has: it rests, and each rest ends by itself."""
     client = await world.connect()
-    await _declare(client, "q")
+    await declare(client, "q")
     client.send(methods.encode_basic_qos(0, 1, False), methods.encode_basic_consume("q", "c"))
     await client.until(methods.BASIC_CONSUME_OK)
     rests = 20_000 // limits.PUBLISHER_CREDIT
     with takes(world, rests * limits.PUBLISHER_REST_S * 1000):
-        await _fill(client, "q", 20_000)
+        await fill(client, "q", 20_000)
 
 
 async def expiry(world: World) -> None:
     """Messages that expire together become dead letters together."""
     client = await world.connect()
-    await _declare(client, "dead", durable=True)
+    await declare(client, "dead", durable=True)
     to_dead = {"x-message-ttl": 1000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
-    await _declare(client, "q", durable=True, arguments=to_dead)
+    await declare(client, "q", durable=True, arguments=to_dead)
     client.send(methods.encode_basic_consume("dead", "c", no_ack=True))
     await client.until(methods.BASIC_CONSUME_OK)
     with takes(world, 1000):
-        await _fill(client, "q", 1_000, delivery_mode=2)
+        await fill(client, "q", 1_000, delivery_mode=2)
         await client.until(methods.BASIC_DELIVER, 1_000)
 
 
 async def alarm(world: World) -> None:
     """A publisher is blocked by an alarm, and goes on when the operator ends it."""
     client = await world.connect()
-    await _declare(client, "q")
+    await declare(client, "q")
     await _confirming(client)
     application = world.nodes[0].application
     assert application is not None
@@ -184,31 +184,31 @@ async def alarm(world: World) -> None:
 
 async def lease(world: World) -> None:
     client = await world.connect()
-    await _declare(client, "q", durable=True)
-    await _fill(client, "q", 100, delivery_mode=2)
+    await declare(client, "q", durable=True)
+    await fill(client, "q", 100, delivery_mode=2)
     client.send(methods.encode_basic_consume(range_protocol.REPLY_QUEUE, "r", no_ack=True))
     await client.until(methods.BASIC_CONSUME_OK)
     take = {"ask": "take", "queue": "q", "lease": "l", "number": 1, "messages": 50, "bytes": 1 << 20}
     with takes(world):
-        _handle_range_request(client, take | {"idle_ms": 60_000})
+        handle_range_request(client, take | {"idle_ms": 60_000})
         await client.until(methods.BASIC_DELIVER)
 
 
 async def restored_publish_ids(world: World) -> None:
     """A restore appends a message for a publish id, then removes it when the disk has it."""
     client = await world.connect()
-    await _declare(client, "q", durable=True)
+    await declare(client, "q", durable=True)
     client.send(methods.encode_basic_consume(range_protocol.REPLY_QUEUE, "r", no_ack=True))
     await client.until(methods.BASIC_CONSUME_OK)
     restore = {"ask": "restore", "part": "producers", "vhost": "/", "queue": "q"}
     with takes(world):
-        _handle_range_request(client, restore, backup_protocol.encode({f"{PREFIX}p:": 7}))
+        handle_range_request(client, restore, backup_protocol.encode({f"{PREFIX}p:": 7}))
         await client.until(methods.BASIC_DELIVER)
 
 
-def _handle_range_request(client: Client, question: dict[str, Any], body: bytes = b"") -> None:
+def handle_range_request(client: Client, question: dict[str, Any], body: bytes = b"") -> None:
     client.publish(
-        range_protocol.ROUTING_KEY, 1, headers=table_of(question), reply_to=range_protocol.REPLY_QUEUE,
+        range_protocol.ROUTING_KEY, 1, 0, headers=table_of(question), reply_to=range_protocol.REPLY_QUEUE,
         correlation_id="1", body=body,
     )  # fmt: skip
 
@@ -219,7 +219,7 @@ def _handle_range_request(client: Client, question: dict[str, Any], body: bytes 
 async def behind_a_declaration(world: World) -> None:
     """A channel that waits for the cluster has more frames put aside than its connection may."""
     client = await world.connect(1)
-    await _declare(client, "q")
+    await declare(client, "q")
     await _confirming(client)
     with takes(world):
         client.send(*[methods.encode_queue_declare(f"q{number}", durable=True) for number in range(50)])
@@ -231,13 +231,13 @@ async def behind_a_declaration(world: World) -> None:
 async def _two_clients(world: World) -> tuple[Client, Client]:
     """One at the node of a queue `q`, one at another node."""
     near, far = await world.connect(0), await world.connect(1)
-    await _declare(near, "q")
+    await declare(near, "q")
     return near, far
 
 
 async def remote_publishes(world: World) -> None:
     near, far = await _two_clients(world)
-    await _declare(near, "r")
+    await declare(near, "r")
     await _confirming(far)
     with takes(world):
         for _ in range(1_500):
@@ -248,7 +248,7 @@ async def remote_publishes(world: World) -> None:
 
 async def remote_consumer(world: World) -> None:
     near, far = await _two_clients(world)
-    await _fill(near, "q", 6_000, 1_000)
+    await fill(near, "q", 6_000, 1_000)
     with takes(world):
         far.send(methods.encode_basic_consume("q", "c", no_ack=True))
         await far.until(methods.BASIC_DELIVER, 6_000)
@@ -260,7 +260,7 @@ async def remote_consumer_of_a_full_stream(world: World) -> None:
 
 async def remote_gets(world: World) -> None:
     near, far = await _two_clients(world)
-    await _fill(near, "q", 100, 50_000)
+    await fill(near, "q", 100, 50_000)
     for number in range(2, 22):
         far.send(methods.encode_channel_open(), channel=number)
     await far.until(methods.CHANNEL_OPEN_OK, 20)
@@ -273,8 +273,8 @@ async def remote_gets(world: World) -> None:
 async def remote_range_reads(world: World) -> None:
     """Questions about ranges wait for the stream behind messages that were got."""
     near, far = await _two_clients(world)
-    await _declare(near, "d", durable=True)
-    await _fill(near, "d", 100, 50_000, delivery_mode=2)
+    await declare(near, "d", durable=True)
+    await fill(near, "d", 100, 50_000, delivery_mode=2)
     far.send(methods.encode_basic_consume(range_protocol.REPLY_QUEUE, "r", no_ack=True))
     for number in range(2, 12):
         far.send(methods.encode_channel_open(), channel=number)
@@ -283,7 +283,7 @@ async def remote_range_reads(world: World) -> None:
         for number in range(2, 12):
             far.send(methods.encode_basic_get("d"), channel=number)
         for _ in range(10):
-            _handle_range_request(far, {"ask": "extent", "queue": "d"})
+            handle_range_request(far, {"ask": "extent", "queue": "d"})
         await far.until(methods.BASIC_GET_OK, 10)
         await far.until(methods.BASIC_DELIVER, 10)
 
@@ -292,11 +292,11 @@ async def remote_dead_letters(world: World) -> None:
     """Dead letters go to a queue of another node that can take few of them at a time."""
     near, far = await _two_clients(world)
     to_q = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q", "x-max-length": 1}
-    await _declare(far, "source", arguments=to_q)
+    await declare(far, "source", arguments=to_q)
     near.send(methods.encode_basic_consume("q", "c", no_ack=True))
     await near.until(methods.BASIC_CONSUME_OK)
     with takes(world):
-        await _fill(far, "source", 201, 1_000)
+        await fill(far, "source", 201, 1_000)
         await near.until(methods.BASIC_DELIVER, 200)
 
 
@@ -304,7 +304,7 @@ async def _mirrored(world: World) -> Client:
     policy = records.Policy("/", "all", ".*", "queues", {"ha-mode": "all", "ha-sync-mode": "automatic"})
     world.nodes[0].metadata.write(commands.PutPolicy(policy))
     client = await world.connect()
-    await _declare(client, "m", durable=True)
+    await declare(client, "m", durable=True)
     while len(world.nodes[0].metadata.state.queues["/", "m"].ring.in_sync) < len(world.nodes):  # noqa: ASYNC110
         await asyncio.sleep(0.1)
     return client
@@ -313,13 +313,13 @@ async def _mirrored(world: World) -> Client:
 async def late_mirrors(world: World) -> None:
     client = await _mirrored(world)
     with takes(world):
-        await _fill(client, "m", 3_000, 1_000, delivery_mode=2)
+        await fill(client, "m", 3_000, 1_000, delivery_mode=2)
 
 
 async def congested_link(world: World) -> None:
     client = await _mirrored(world)
     with takes(world):
-        await _fill(client, "m", 100, 100_000, delivery_mode=2)
+        await fill(client, "m", 100, 100_000, delivery_mode=2)
 
 
 NODES: dict[Exchange, int] = {

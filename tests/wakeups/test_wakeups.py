@@ -17,7 +17,7 @@ import pytest
 
 import mirrormq
 from mirrormq.broker.broker_limits import DEFAULT_LIMITS
-from tests.wakeups import exchanges
+from tests.wakeups import exchanges, limit_exchanges
 from tests.wakeups.nodes import run
 
 SOURCE = Path(mirrormq.__file__).parent
@@ -29,18 +29,24 @@ CALLS = {
 """Functions that put something off until an event."""
 
 BUDGETS = {
-    "BYTES_PER_CREDIT", "COMMIT_POSTPONEMENTS", "CONGESTED_BYTES", "CONGESTED_MESSAGES", "credit_max",
+    "batches_in_flight", "BYTES_PER_CREDIT", "COMMIT_POSTPONEMENTS", "CONGESTED_BYTES",
+    "CONGESTED_MESSAGES", "credit_max",
     "dead_letters_under_way_max", "delivered_bytes_max", "deliveries_per_pump", "DELIVERY_BATCH",
-    "delivery_batch_bytes", "expired_batch_max", "HEADER_BYTES_PER_EFFORT", "METADATA_WRITE_EFFORT",
+    "delivery_batch_bytes", "expired_batch_max", "HEADER_BYTES_PER_EFFORT", "LEASED_AT_ONCE_MAX",
+    "METADATA_WRITE_EFFORT",
     "POSTPONED_BYTES_MAX", "PUBLISHER_CREDIT", "PUBLISHER_REST_S", "publish_bytes_max",
-    "publish_bytes_total_max", "publish_messages_max", "READ_BYTES_PER_EFFORT", "RELIEVED_BYTES",
+    "publish_bytes_total_max", "publish_messages_max", "QUEUES_PER_TURN", "READ_BYTES_PER_EFFORT",
+    "READS_IN_FLIGHT_MAX", "RELIEVED_BYTES",
     "REPLY_BYTES_MAX", "ring_behind_bytes", "ring_behind_operations", "SOCKET_OUTPUT_BYTES_MAX",
     "stream_bytes_max", "TURN_EFFORT", "WRITE_BYTES_PER_TURN",
 }  # fmt: skip
 """Limits at which something stops in the middle and goes on later."""
 
 PLACES: dict[tuple[str, str], tuple[exchanges.Exchange, ...]] = {
+    ("cluster/coordinator.py", "QUEUES_PER_TURN"): (limit_exchanges.many_rings,),
+    ("leases/lease_manager.py", "LEASED_AT_ONCE_MAX"): (limit_exchanges.large_lease,),
     ("leases/lease_manager.py", "when_safe"): (exchanges.lease,),
+    ("leases/range_request_handler.py", "READS_IN_FLIGHT_MAX"): (limit_exchanges.many_reads,),
     ("leases/queue_backups.py", "when_safe"): (exchanges.restored_publish_ids,),
     ("metadata/store.py", "postpone"): (exchanges.declarations,),
     ("broker/dead_letters.py", "when_room"): (exchanges.remote_dead_letters,),
@@ -61,6 +67,7 @@ PLACES: dict[tuple[str, str], tuple[exchanges.Exchange, ...]] = {
     ("broker/outbox.py", "SOCKET_OUTPUT_BYTES_MAX"): (exchanges.large_backlog,),
     ("queues/dead_lettering.py", "dead_letters_under_way_max"): (exchanges.expiry,),
     ("queues/expiry.py", "expired_batch_max"): (exchanges.expiry,),
+    ("queues/leased_pages.py", "LEASED_AT_ONCE_MAX"): (limit_exchanges.large_lease,),
     ("queues/queue.py", "CONGESTED_BYTES"): (exchanges.congested_queue,),
     ("queues/queue.py", "CONGESTED_MESSAGES"): (exchanges.congested_queue,),
     ("queues/queue.py", "deliveries_per_pump"): (exchanges.backlog,),
@@ -82,6 +89,8 @@ PLACES: dict[tuple[str, str], tuple[exchanges.Exchange, ...]] = {
     ("remote/subscription.py", "DELIVERY_BATCH"): (exchanges.remote_consumer,),
     ("replication/lag.py", "ring_behind_bytes"): (exchanges.late_mirrors,),
     ("replication/lag.py", "ring_behind_operations"): (exchanges.late_mirrors,),
+    ("replication/mirror_sync.py", "batches_in_flight"): (limit_exchanges.synchronisation,),
+    ("replication/synchronisation.py", "batches_in_flight"): (limit_exchanges.synchronisation,),
     ("runtime/amqp_socket.py", "READ_BYTES_PER_EFFORT"): (exchanges.large_publishes,),
     ("runtime/amqp_socket.py", "SOCKET_OUTPUT_BYTES_MAX"): (exchanges.slow_reader,),
     ("runtime/amqp_socket.py", "pause_reading"): (exchanges.alarm, exchanges.congested_queue),
@@ -139,4 +148,5 @@ def test_it_waits_for_no_timer_but_its_own(
     for module, name, value in exchanges.SMALLER.get(exchange, ()):
         monkeypatch.setattr(module, name, value)
     limits = exchanges.LIMITS.get(exchange, DEFAULT_LIMITS)
-    run(exchange, exchanges.NODES.get(exchange, 1), tmp_path, monkeypatch, limits)
+    nodes = 2 if exchange in limit_exchanges.OF_TWO_NODES else exchanges.NODES.get(exchange, 1)
+    run(exchange, nodes, tmp_path, monkeypatch, limits)
