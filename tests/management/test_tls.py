@@ -84,9 +84,9 @@ def test_certificates_that_expire_soon_fail_the_checks(
     answer = client.request("GET", "health/checks/certificate-expiration/1/weeks")
     assert (answer.status, answer.json["reason"]) == (503, "Certificates expiring")
     (expired,) = answer.json["expired"]
-    (until,) = expired.pop("certfile_expires_on")
-    assert expired.pop("cacertfile_expires_on") == [until]
-    assert 0 < (datetime.fromisoformat(f"{until}+00:00") - datetime.now(UTC)).total_seconds() < 2 * 86400
+    for file in "certfile", "cacertfile":  # issued in one second, or in two
+        (until,) = expired.pop(f"{file}_expires_on")
+        assert 0 < (datetime.fromisoformat(f"{until}+00:00") - datetime.now(UTC)).total_seconds() < 2 * 86400
     assert expired == {
         "node": broker.node_name, "protocol": "https", "interface": "127.0.0.1", "port": port,
         "certfile": str(server.certificate), "cacertfile": str(authority.pair.certificate),
