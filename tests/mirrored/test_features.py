@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mirrormq.broker.broker_limits import BrokerLimits
-from mirrormq.broker.queue_roles import CONSUMERS_RETURN_MS
 from mirrormq.queues.queue_limits import QueueLimits
+from mirrormq.replication.queue_roles import CONSUMERS_RETURN_MS
 from mirrormq.wire import methods
 from tests.harness import Node, deliveries
 from tests.mirrored.cluster import Cluster, MirroredClient, bodies

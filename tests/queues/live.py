@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mirrormq.broker.queue_factory import make_backing_queue
 from mirrormq.clock import Clock
 from mirrormq.queues.consumer_turns import ConsumerDescription
 from mirrormq.queues.memory_budget import MemoryBudget
@@ -15,6 +14,7 @@ from mirrormq.queues.queue_limits import DEFAULT_LIMITS, QueueLimits
 from mirrormq.queues.queue_settings import QueueSettings
 from mirrormq.queues.turn_work import TurnWork
 from mirrormq.ranges.range_request import Answered, RangeRequest, Refused
+from mirrormq.replication.queue_factory import make_backing_queue
 from tests.queues.support import body, make_disk, make_message, open_journal
 
 ROOMY = 1 << 20

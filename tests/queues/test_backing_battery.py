@@ -26,10 +26,10 @@ from hypothesis.stateful import (
 )
 
 from mirrormq import limits
-from mirrormq.broker.queue_factory import make_backing_queue
 from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import NEVER, Message
 from mirrormq.queues.queue_settings import QueueSettings
+from mirrormq.replication.queue_factory import make_backing_queue
 from mirrormq.sequences.spans import Span, joined
 from tests.queues.support import TINY_LIMITS, body, make_disk, make_message, open_journal
 

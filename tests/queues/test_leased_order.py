@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.broker.queue_factory import make_backing_queue
 from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.queue_settings import QueueSettings
+from mirrormq.replication.queue_factory import make_backing_queue
 from mirrormq.sequences.spans import Span
 from tests.queues.support import TINY_LIMITS, make_disk, make_message, open_journal
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import pytest
 
 from mirrormq import limits
-from mirrormq.broker.queue_factory import make_backing_queue
 from mirrormq.queues.backing import BackingQueue
 from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.queue_settings import QueueSettings
+from mirrormq.replication.queue_factory import make_backing_queue
 from mirrormq.storage.journal import Journal
 from mirrormq.storage.simulated_disk import SimulatedDisk
 from tests.queues.support import TINY_LIMITS, body, make_disk, make_message, open_journal

@@ -1,6 +1,6 @@
 """Replica manager: all rings of this node, one replica per mirrored queue, visited when there is work.
 
-The queue roles (`broker.queue_roles`) report this node's role for each queue, as the metadata decides it:
+The queue roles (`queue_roles`) report this node's role for each queue, as the metadata decides it:
 
     lead(record, queue)      master, and the ring has other members
     mirror(record)           mirror
@@ -19,12 +19,12 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
-from mirrormq.broker.queue_factory import make_backing_queue, queue_settings
 from mirrormq.metadata import commands, records
 from mirrormq.metadata.ring_view import View
 from mirrormq.queues.backing import BackingQueue
 from mirrormq.queues.publish_ids import SeenPublishIds
 from mirrormq.queues.queue import Queue
+from mirrormq.replication.queue_factory import make_backing_queue, queue_settings
 from mirrormq.replication.replica import Replica, ReplicaOptions, ReplicaWork
 from mirrormq.replication.ring_messages import ReplicaMessage, RingBatch
 from mirrormq.replication.synchronisation import SyncPace

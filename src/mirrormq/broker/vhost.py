@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 from mirrormq.broker import declaration_checks, queue_copies
 from mirrormq.broker.dead_letter_backlog import DeadLetterBacklog
-from mirrormq.broker.queue_factory import queue_settings
-from mirrormq.broker.queue_roles import QueueRoles
 from mirrormq.broker.traffic_counters import ChannelCounters, Traffic, publish_own
 from mirrormq.errors import NotFound, ResourceLocked
 from mirrormq.exchanges import exchange_types
@@ -27,6 +25,8 @@ from mirrormq.queues.queue_interface import QueueInterface
 from mirrormq.queues.turn_work import TurnWork
 from mirrormq.ranges.range_request import Answered, RangeRequest, Refused
 from mirrormq.remote.down_queue import DownQueue
+from mirrormq.replication.queue_factory import queue_settings
+from mirrormq.replication.queue_roles import QueueRoles
 from mirrormq.wire.content import build_frames
 from mirrormq.wire.fields import Table, decode_entries
 from mirrormq.wire.methods import encode_basic_publish

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from mirrormq.errors import DamageError
 from mirrormq.metadata import records
@@ -16,11 +15,9 @@ from mirrormq.queues.priority import PriorityQueue
 from mirrormq.queues.publish_ids import SeenPublishIds
 from mirrormq.queues.queue import Queue
 from mirrormq.queues.queue_settings import QueueSettings
+from mirrormq.replication.replication_host import RoleVhost
 from mirrormq.storage.queue_store import JournalQueue
 from mirrormq.wire.fields import decode_entries, plain
-
-if TYPE_CHECKING:
-    from mirrormq.broker.vhost import Vhost
 
 
 def queue_settings(policies: PolicyMatcher, record: records.Queue) -> QueueSettings:
@@ -56,7 +53,7 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def make_queue(vhost: Vhost, record: records.Queue) -> Queue:
+def make_queue(vhost: RoleVhost, record: records.Queue) -> Queue:
     """Create a live queue with the messages that the journal holds for it."""
     settings = queue_settings(vhost.broker.policies, record)
     store = vhost.broker.journal.queue(record.queue_id)
@@ -66,7 +63,7 @@ def make_queue(vhost: Vhost, record: records.Queue) -> Queue:
     return queue
 
 
-def make_queue_of(vhost: Vhost, record: records.Queue, backing: BackingQueue) -> Queue:
+def make_queue_of(vhost: RoleVhost, record: records.Queue, backing: BackingQueue) -> Queue:
     """Create a live queue around an existing backing queue."""
     settings = queue_settings(vhost.broker.policies, record)
     queue = Queue(vhost.name, record.name, settings, backing, vhost)

@@ -20,9 +20,8 @@ node.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-from mirrormq.broker.queue_factory import make_queue, make_queue_of, queue_settings
 from mirrormq.metadata import records
 from mirrormq.metadata.ring_view import View
 from mirrormq.queues.claims import NOTHING, Claim
@@ -39,14 +38,12 @@ from mirrormq.remote.handover import Handover, hand_over
 from mirrormq.remote.pending_publishes import PendingBatch
 from mirrormq.remote.queue_ref import QueueRef
 from mirrormq.remote.remote_queue import RemoteQueue
+from mirrormq.replication.queue_factory import make_queue, make_queue_of, queue_settings
 from mirrormq.replication.replica import UnconfirmedOperations
+from mirrormq.replication.replication_host import RoleVhost
 from mirrormq.replication.ring_operations import AppendOperation
 from mirrormq.replication.synchronisation import first_sequence
 from mirrormq.wire.content import properties_of
-
-if TYPE_CHECKING:
-    from mirrormq.broker.broker import Broker
-    from mirrormq.broker.vhost import Vhost
 
 LEFTOVER_MS = 60_000
 """Time for which a node keeps its copy of a queue after leaving the ring. A node that was lost for a moment
@@ -61,9 +58,9 @@ time."""
 class QueueRoles:
     """Roles of this node for the queues of one vhost."""
 
-    def __init__(self, vhost: Vhost) -> None:
+    def __init__(self, vhost: RoleVhost) -> None:
         self._vhost = vhost
-        self._broker: Broker = vhost.broker
+        self._broker = vhost.broker
         self._me = vhost.broker.settings.name
         self._ids: dict[str, int] = {}
         """Id of the queue that has a name now."""
