@@ -7,7 +7,7 @@ from typing import Any
 
 from mirrormq.bridges import parameter_checks as check
 from mirrormq.bridges.parameter_checks import ParameterKey
-from mirrormq.metadata.erlang_proplists import term
+from mirrormq.wire.erlang_terms import term
 
 UPSTREAM = "federation-upstream"
 UPSTREAM_SET = "federation-upstream-set"

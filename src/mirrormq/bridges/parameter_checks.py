@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from mirrormq.client.amqp_uri import UriError, parse_amqp_uri
-from mirrormq.metadata.erlang_proplists import LINE_WIDTH, properties, term
 from mirrormq.uri_passwords import masked_uri
+from mirrormq.wire.erlang_terms import LINE_WIDTH, properties, term
 
 Check = Callable[[str, Any], list[str]]
 """Check of one key: name and value in, faults out."""

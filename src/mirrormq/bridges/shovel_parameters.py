@@ -9,7 +9,7 @@ from typing import Any
 from mirrormq.bridges import parameter_checks as check
 from mirrormq.bridges.link_plan import DEFAULT_PREFETCH, DEFAULT_RECONNECT_DELAY_S, AckMode
 from mirrormq.bridges.parameter_checks import ParameterKey
-from mirrormq.metadata.erlang_proplists import term
+from mirrormq.wire.erlang_terms import term
 
 NAME_BYTES_MAX = 255
 

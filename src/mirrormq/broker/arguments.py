@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mirrormq.errors import InternalError, PreconditionFailed
-from mirrormq.exchanges.erlang_terms import type_name as type_name
 from mirrormq.replication.mirrored_exchanges import MIRRORED
+from mirrormq.wire.erlang_terms import type_name as type_name
 from mirrormq.wire.fields import Field, Table
 
 MILLISECONDS_MAX = 10 * 365 * 86_400_000

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from mirrormq.broker.arguments import COMPARED_ARGUMENTS
 from mirrormq.errors import PreconditionFailed
-from mirrormq.exchanges.erlang_terms import type_name, value_text
 from mirrormq.exchanges.federation_upstream import MAX_HOPS_ARGUMENT, FederationUpstreamExchange
 from mirrormq.metadata import records
 from mirrormq.replication.mirrored_exchanges import MIRRORED
+from mirrormq.wire.erlang_terms import type_name, value_text
 from mirrormq.wire.fields import Field, Table, decode_entries
 
 _INTEGER_KINDS = frozenset("bBsuIilT")

@@ -153,6 +153,10 @@ class LiveView:
         record = self._broker.metadata.state.queues.get((vhost, name))
         return record is not None and self._broker.replica_manager.synchronise(record.queue_id, wanted)
 
+    def synchronising(self, vhost: str, name: str) -> bool:
+        record = self._broker.metadata.state.queues.get((vhost, name))
+        return record is not None and synchronising(self._broker, record) is not None
+
     def _queue_state(self, queue: Queue) -> dict[str, Any]:
         backing = queue.backing
         exclusive = queue.exclusive_consumer.describe() if queue.exclusive_consumer is not None else None

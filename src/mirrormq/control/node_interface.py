@@ -72,6 +72,9 @@ class LiveObjects(Protocol):
         """Start or stop the synchronisation of a queue's mirrors; return False if this node is not master
         of such a ring."""
 
+    def synchronising(self, vhost: str, name: str) -> bool:
+        """Return whether this node synchronises mirrors of a queue now."""
+
     def declaration(self, vhost: str, name: str, source: str | None) -> PutQueue | None:
         """Return the command that declares a durable queue, as a copy of `source` if given; None if it
         exists."""

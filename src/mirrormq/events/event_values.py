@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from ipaddress import IPv4Address, ip_address
 
-from mirrormq.metadata.erlang_proplists import term
+from mirrormq.wire.erlang_terms import term
 from mirrormq.wire.fields import SHORT_STRING_BYTES_MAX, TYPE_NAMES, Field, ScaledDecimal, Table
 
 Facts = dict[str, object]

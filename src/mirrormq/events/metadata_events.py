@@ -27,8 +27,8 @@ from mirrormq.events.parameter_events import (
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import records as r
 from mirrormq.metadata.changes import Change, Deleted
-from mirrormq.metadata.erlang_proplists import term
 from mirrormq.metadata.store import INTERNAL_USER, WriteResult
+from mirrormq.wire.erlang_terms import term
 from mirrormq.wire.fields import decode_entries
 
 VHOST_LIMITS = "vhost-limits"

@@ -27,8 +27,8 @@ from zlib import crc32
 
 from mirrormq.errors import InternalError, PreconditionFailed
 from mirrormq.exchanges.binding import Binding, Destination
-from mirrormq.exchanges.erlang_terms import binary_text, comparable
 from mirrormq.exchanges.exchange import NO_PROPERTIES, Exchange, Properties
+from mirrormq.wire.erlang_terms import binary_text, comparable
 from mirrormq.wire.fields import Table
 
 SLOTS = 16_384

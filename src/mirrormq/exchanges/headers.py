@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from mirrormq.errors import PreconditionFailed
 from mirrormq.exchanges.binding import Binding, Destination
-from mirrormq.exchanges.erlang_terms import comparable, type_name, value_text
 from mirrormq.exchanges.exchange import NO_PROPERTIES, Exchange, Properties
+from mirrormq.wire.erlang_terms import comparable, type_name, value_text
 from mirrormq.wire.fields import Field, Table, decode_table
 
 MATCH_ARGUMENT = "x-match"

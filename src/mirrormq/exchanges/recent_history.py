@@ -11,8 +11,8 @@ from collections import deque
 
 from mirrormq.errors import PreconditionFailed
 from mirrormq.exchanges.binding import EXCHANGE, Binding
-from mirrormq.exchanges.erlang_terms import value_text
 from mirrormq.exchanges.fanout import FanoutExchange
+from mirrormq.wire.erlang_terms import value_text
 from mirrormq.wire.fields import Field, Table
 
 LENGTH_ARGUMENT = "x-recent-history-length"

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from mirrormq.metadata.erlang_proplists import LINE_WIDTH
+from mirrormq.wire.erlang_terms import LINE_WIDTH
 
 BAD_REQUEST = 400
 UNAUTHORISED = 401

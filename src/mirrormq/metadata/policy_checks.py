@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from mirrormq.auth import patterns
-from mirrormq.metadata.erlang_proplists import properties, term
+from mirrormq.wire.erlang_terms import properties, term
 
 APPLY_TO = ("queues", "exchanges", "all")
 

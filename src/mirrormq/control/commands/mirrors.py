@@ -16,8 +16,6 @@ from mirrormq.metadata.policy_matching import PolicyMatcher
 from mirrormq.metadata.records import Node, Queue
 
 KINDS = ("all", "classic", "quorum", "stream")
-SYNCING = "{syncing"
-"""Prefix of a queue's state while its mirrors are being synchronised."""
 
 
 def _queue(node: NodeShell, request: Request) -> Queue:
@@ -54,8 +52,7 @@ async def cancel_sync_queue(node: NodeShell, request: Request) -> str | None:
     queue, live = _served(node, request), node.live
 
     def here() -> str | None:
-        row = live.queue(queue.vhost, queue.name)
-        syncing = row is not None and row["state"].startswith(SYNCING)
+        syncing = live.synchronising(queue.vhost, queue.name)
         live.synchronise(queue.vhost, queue.name, False)
         return None if syncing else "not_syncing"
 

@@ -29,9 +29,9 @@ from mirrormq.metadata.commands import (
     PutPolicy,
     PutVhost,
 )
-from mirrormq.metadata.erlang_proplists import properties, term
 from mirrormq.metadata.records import GlobalParameter, Parameter
 from mirrormq.metadata.state import MetadataState
+from mirrormq.wire.erlang_terms import properties, term
 
 VHOST_LIMITS_COMPONENT = "vhost-limits"
 OPERATOR_POLICY_COMPONENT = "operator_policy"

@@ -12,8 +12,8 @@ from mirrormq.control.commands.command_checks import json_value, no_such_user
 from mirrormq.control.control_protocol import ControlError, Request
 from mirrormq.control.node_interface import ControlledNode
 from mirrormq.metadata.commands import PutUser
-from mirrormq.metadata.erlang_proplists import properties, term
 from mirrormq.metadata.records import User
+from mirrormq.wire.erlang_terms import properties, term
 
 
 def _user(node: ControlledNode, name: str) -> User:

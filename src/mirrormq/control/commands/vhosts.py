@@ -12,8 +12,8 @@ from mirrormq.control.commands.command_checks import json_value, validation_fail
 from mirrormq.control.control_protocol import Request
 from mirrormq.control.node_interface import ControlledNode, NodeShell
 from mirrormq.metadata.commands import DeleteVhost, PutVhost
-from mirrormq.metadata.erlang_proplists import term
 from mirrormq.metadata.records import Vhost
+from mirrormq.wire.erlang_terms import term
 
 
 def add_vhost(node: ControlledNode, request: Request) -> None:

@@ -12,7 +12,7 @@ from mirrormq.management.api_request import ApiRequest, EmptyReply, ListReply
 from mirrormq.management.http_errors import bad_request, missing, not_found
 from mirrormq.management.route_table import JSON, ApiRoute
 from mirrormq.metadata import commands, records
-from mirrormq.metadata.erlang_proplists import term
+from mirrormq.wire.erlang_terms import term
 
 
 def _vhost_row(vhost: records.Vhost) -> dict[str, Any]:

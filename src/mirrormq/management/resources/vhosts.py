@@ -11,7 +11,7 @@ from mirrormq.management.peer_client import merged
 from mirrormq.management.resources import permissions, topic_permissions
 from mirrormq.management.route_table import ApiRoute
 from mirrormq.metadata import commands, records
-from mirrormq.metadata.erlang_proplists import term
+from mirrormq.wire.erlang_terms import term
 
 
 def counted_here(call: ApiRequest, name: str) -> dict[str, Any]:

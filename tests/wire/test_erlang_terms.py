@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.metadata.erlang_proplists import properties, term
+from mirrormq.wire.erlang_terms import properties, term
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,24 @@
-"""Erlang notation of field values: how RabbitMQ prints them in error texts, and how it compares them.
+"""Erlang notation of values, as RabbitMQ's texts quote them: AMQP fields, and JSON values of parameters.
 
-Where an error text quotes a value, RabbitMQ prints the Erlang term that the value was decoded to. Only its
-line breaks in terms wider than a page are not reproduced.
+Where a text quotes a value, RabbitMQ prints the Erlang term that the value was decoded to: `<<"text">>`,
+`[1,2]`, `#{<<"a">> => 1}`. Of its line breaks only those of `properties` are reproduced.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
+from typing import Any
 
 from mirrormq.wire.fields import TYPE_NAMES, Field, ScaledDecimal
 
 ESCAPES = {8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 27: "\\e", 34: '\\"', 92: "\\\\"}
+
+PRINTABLE = frozenset(range(32, 127)) | frozenset(range(160, 256)) | frozenset(ESCAPES)
+"""Octets that Erlang treats as Latin-1 text. A binary with any other octet is shown as numbers."""
+
+LINE_WIDTH = 80
+"""Column at which Erlang's ~p starts a new line."""
 
 FLOAT_INTEGER_MAX = 2**53
 """Bound above which not every integer is a float, and Erlang writes an exponent."""
@@ -25,7 +33,7 @@ def binary_text(value: bytes) -> str:
     """Return a binary as text: quoted if every byte is printable Latin-1, otherwise its bytes as numbers."""
     if not value:
         return "<<>>"
-    if all(32 <= byte < 127 or byte >= 160 or byte in ESCAPES for byte in value):
+    if PRINTABLE.issuperset(value):
         quoted = b"".join(ESCAPES[byte].encode() if byte in ESCAPES else bytes((byte,)) for byte in value)
         return f'<<"{quoted.decode("utf-8", "surrogateescape")}">>'
     return f"<<{','.join(map(str, value))}>>"
@@ -99,3 +107,63 @@ def comparable(field: Field) -> object:
             return ("list", *((name, item.kind, comparable(item)) for name, item in table.items()))
         case value:
             return value
+
+
+# -- JSON values ----------------------------------------------------------------------------------
+
+
+def term(value: Any) -> str:
+    """Format a JSON value (or octets) as Erlang's ~p prints it on one line."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case float():
+            return _json_float_text(value)
+        case str():
+            return _binary(value.encode("utf-8", "surrogateescape"))
+        case bytes():
+            return _binary(value)
+        case list() if value and all(_is_printable_octet(item) for item in value):
+            return _quoted(value)
+        case list():
+            return "[" + ",".join(map(term, value)) + "]"
+        case dict():
+            return "#{" + ",".join(f"{term(key)} => {term(value[key])}" for key in sorted(value)) + "}"
+    return repr(value)
+
+
+def properties(settings: dict[str, Any]) -> str:
+    """Format a dictionary as Erlang's list of pairs, with a line break after each pair if it exceeds one
+    line."""
+    pairs = [f"{{{term(key)},{term(settings[key])}}}" for key in sorted(settings)]
+    line = "[" + ",".join(pairs) + "]"
+    return line if len(line) <= LINE_WIDTH else "[" + ",\n ".join(pairs) + "]"
+
+
+def _binary(raw: bytes) -> str:
+    if not raw:
+        return "<<>>"
+    if not PRINTABLE.issuperset(raw):
+        return "<<" + ",".join(map(str, raw)) + ">>"
+    return f"<<{_quoted(raw)}>>"
+
+
+def _quoted(octets: Iterable[int]) -> str:
+    """Quote octets as Erlang does, and decode the result as UTF-8, which clients expect."""
+    text = '"' + "".join(ESCAPES.get(octet, chr(octet)) for octet in octets) + '"'
+    return text.encode("latin-1").decode("utf-8", "replace")
+
+
+def _is_printable_octet(item: Any) -> bool:
+    return isinstance(item, int) and not isinstance(item, bool) and item in PRINTABLE
+
+
+def _json_float_text(value: float) -> str:
+    mantissa, exponent, power = repr(value).partition("e")
+    if not exponent:
+        return mantissa
+    return f"{mantissa if '.' in mantissa else mantissa + '.0'}e{int(power)}"
