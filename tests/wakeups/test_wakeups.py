@@ -96,6 +96,7 @@ PLACES: dict[tuple[str, str], tuple[exchanges.Exchange, ...]] = {
     ("runtime/amqp_socket.py", "pause_reading"): (exchanges.alarm, exchanges.congested_queue),
     ("runtime/commit_polls.py", "COMMIT_POSTPONEMENTS"): (exchanges.persistent_publishes,),
     ("runtime/client_sockets.py", "PUBLISHER_REST_S"): (exchanges.congested_queue,),
+    ("runtime/large_reads.py", "TURN_EFFORT"): (exchanges.large_publishes,),
     ("runtime/peer_link.py", "CONGESTED_BYTES"): (exchanges.congested_link,),
     ("runtime/peer_link.py", "RELIEVED_BYTES"): (exchanges.congested_link,),
     ("runtime/peer_link.py", "WRITE_BYTES_PER_TURN"): (exchanges.congested_link,),

@@ -15,6 +15,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from mirrormq import limits
+
 if TYPE_CHECKING:
     from mirrormq.connections.connection import Connection
     from mirrormq.runtime.amqp_socket import AmqpSocket
@@ -23,9 +25,12 @@ LARGE_READ_BYTES = 1024 * 1024
 """Bytes per read: sixteen bodies of 64 KiB. Broker time per message of that size: 52 µs with this value, 58
 µs with half of it, 69 µs with a quarter, 50 µs with twice as much."""
 
-READ_BYTES_PER_EFFORT = 2 * 1024
-"""Bytes of large reads that count as one method (see limits.TURN_EFFORT). A client may send 8 MiB per
-turn, which is the loop's maximum with its own buffer."""
+LARGE_READS_PER_TURN_BYTES = 2 * 1024 * 1024
+"""Bytes of one client that a turn reads: two reads, some 2 ms of CPU time. Other clients wait for as long. A
+larger share makes the turn longer and no message cheaper."""
+
+READ_BYTES_PER_EFFORT = LARGE_READS_PER_TURN_BYTES // limits.TURN_EFFORT
+"""Bytes of large reads that count as one method."""
 
 
 class LargeReads(asyncio.BufferedProtocol):
