@@ -1,4 +1,4 @@
-"""Shovel of a three-node cluster: the node that runs it is killed under load."""
+"""Shovel of a three-node cluster from and to another broker: the node that runs it is killed under load."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 from mirrormq.testing import Cluster
 from tests.bridge_processes.broker_messages import PERSISTENT, connected, drain, publish
 from tests.brokers.mirrormq import MirrorMQ
+from tests.brokers.rabbitmq import RabbitMQ
 from tests.management.http import Client
+from tests.needs import need_rabbitmq
 from tests.waiting import until
 
 MESSAGES = 3_000
@@ -31,10 +33,28 @@ def publish_to(port: int, stop: threading.Event, published: list[int]) -> None:
     connection.close()
 
 
+DIRECTIONS = pytest.mark.parametrize("inwards", [True, False], ids=["into the cluster", "out of the cluster"])
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("inwards", [True, False], ids=["into the cluster", "out of the cluster"])
+@DIRECTIONS
 def test_a_shovel_survives_the_death_of_its_node(inwards: bool) -> None:
-    with MirrorMQ() as other, Cluster(nodes=3, mirror_all=True) as cluster:
+    with MirrorMQ() as other:
+        survive(other, inwards)
+
+
+@pytest.mark.slow
+@pytest.mark.rabbitmq
+@DIRECTIONS
+def test_a_shovel_with_a_rabbitmq_survives_the_death_of_its_node(inwards: bool) -> None:
+    need_rabbitmq()
+    with RabbitMQ() as other:
+        survive(other, inwards)
+
+
+def survive(other: MirrorMQ | RabbitMQ, inwards: bool) -> None:
+    """Publish while the shovel's node is killed; expect every confirmed message at the destination."""
+    with Cluster(nodes=3, mirror_all=True) as cluster:
         clients = [Client(cluster.management_port(index)) for index in range(3)]
         remote = f"amqp://guest:guest@127.0.0.1:{other.amqp_port}"
         source_port = other.amqp_port if inwards else cluster.port(0)
