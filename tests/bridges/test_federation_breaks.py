@@ -7,7 +7,7 @@ import pytest
 from mirrormq.bridges.federation_exchange import exchange_plan
 from mirrormq.bridges.federation_links import EXCHANGE_LINK, FederatedExchange, link_name
 from mirrormq.bridges.federation_parameters import upstream_of
-from mirrormq.bridges.link import Link, Phase, Side
+from mirrormq.bridges.link import CHECK_INTERVAL_MS, Link, Phase, Side
 from mirrormq.bridges.link_context import LinkContext
 from mirrormq.metadata.records import Exchange
 from mirrormq.wire import methods
@@ -91,6 +91,26 @@ def test_setups_that_break_lose_nothing(runs_before: int) -> None:
         missing = sorted(set(range(bench.published)) - arrived)
         assert not missing, f"breaks after {steps} steps: {len(missing)} of {bench.published}"
         steps += 3
+
+
+def test_an_internal_exchange_that_an_operator_deletes_is_declared_again() -> None:
+    bench = FederationBench()
+    bench.start()
+    bench.settle()
+    for _ in range(3):
+        assert bench.link.wake_ms == bench.now_ms + CHECK_INTERVAL_MS
+        bench.advance(CHECK_INTERVAL_MS)
+    assert bench.link.status().restarts == 0
+    [internal] = bench.internal_exchanges()
+    bench.source.connect().call(methods.encode_exchange_delete(internal))
+    bench.advance(CHECK_INTERVAL_MS)
+    assert bench.link.status().restarts == 1
+    assert bench.link.status().reason == f"source: NOT_FOUND - no exchange '{internal}' in vhost '/'"
+    bench.advance(0)
+    assert bench.link.phase is Phase.RUNNING
+    bench.publish()
+    bench.settle()
+    assert drained(bench.destination, "to") == [0]
 
 
 def test_a_binding_that_was_removed_between_broken_setups_ends_at_the_upstream() -> None:

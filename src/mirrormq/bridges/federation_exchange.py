@@ -234,6 +234,10 @@ class ExchangeLink:
             return f"source: {event.text}"
         return None
 
+    def check(self) -> None:
+        if self._channel is not None and self._channel.state is ChannelState.OPEN:
+            self._channel.request(methods.encode_exchange_declare(self._internal_exchange, "", passive=True))
+
     def closing(self, channel: ClientChannel) -> None:
         """Remove the link's objects at the upstream if its definition is gone."""
         cleanup = self.definition.upstream.cleanup

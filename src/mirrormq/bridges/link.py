@@ -52,6 +52,10 @@ SETUP_TIMEOUT_MS = 30_000
 """Time between two open connections and a running link. It guards against a broker that accepts connections
 and answers no requests."""
 
+CHECK_INTERVAL_MS = 90_000
+"""Interval of `LinkExtension.check`, RabbitMQ's. It bounds the time in which a link says `running`
+although its objects at the source were deleted."""
+
 PREFETCH_MAX = 65_535
 """Largest prefetch count of basic.qos."""
 
@@ -139,6 +143,7 @@ class Link:
         self._running_since_ms = 0
         self._next_attempt_ms: int | None = None
         self._deadline_ms: int | None = None
+        self._check_ms: int | None = None
 
     # -- queries ----------------------------------------------------------------------------------
 
@@ -150,7 +155,7 @@ class Link:
         transfer = self.transfer if self.phase in (Phase.RUNNING, Phase.DRAINING) else None
         waits_for_time = transfer is not None and transfer.settled and not self._held()
         retry_ms = transfer.retry_ms if transfer is not None and waits_for_time else None
-        times = (self._next_attempt_ms, self._deadline_ms, retry_ms)
+        times = (self._next_attempt_ms, self._deadline_ms, self._check_ms, retry_ms)
         return min((time_ms for time_ms in times if time_ms is not None), default=None)
 
     @property
@@ -243,6 +248,9 @@ class Link:
             self._attempt()
         if self._deadline_ms is not None and now_ms >= self._deadline_ms:
             self._expire(now_ms)
+        if self._check_ms is not None and now_ms >= self._check_ms and self.plan.extension is not None:
+            self._check_ms = now_ms + CHECK_INTERVAL_MS
+            self.plan.extension.check()
         self.proceed(now_ms)
 
     def _expire(self, now_ms: int) -> None:
@@ -326,7 +334,7 @@ class Link:
         self._setup = None
         self._source_channel = self._destination_channel = None
         self.transfer = None
-        self._deadline_ms = None
+        self._deadline_ms = self._check_ms = None
         self._reading = True
         self._subscribed = False
         self._cancels = 0
@@ -418,6 +426,7 @@ class Link:
         self._change(LinkState.RUNNING, "", now_ms)
         if self.plan.extension is not None:
             self.plan.extension.running(self._connections[Side.SOURCE])
+            self._check_ms = now_ms + CHECK_INTERVAL_MS
         if not self.transfer.complete:
             self._follow_wish()
 
@@ -530,7 +539,7 @@ class Link:
         """Cancel the consumer and wait for outstanding confirms."""
         assert self._source_channel is not None
         self.phase = Phase.DRAINING
-        self._deadline_ms = now_ms + STOP_TIMEOUT_MS
+        self._deadline_ms, self._check_ms = now_ms + STOP_TIMEOUT_MS, None
         if self._subscribed:
             self._cancel(self._source_channel)
 

@@ -74,6 +74,9 @@ class LinkExtension(Protocol):
     def source_event(self, event: Event) -> str | None:
         """Handle an event of a channel that the link does not use itself; a text ends the attempt."""
 
+    def check(self) -> None:
+        """Ask the source whether the link's objects still exist; a refusal arrives as an event."""
+
     def closing(self, channel: ClientChannel) -> None:
         """Send last requests on the consumer's channel: the link ends in good order."""
 
