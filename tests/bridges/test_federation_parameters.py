@@ -146,3 +146,8 @@ def test_valid_policies_federate_and_operator_policies_do_not() -> None:
     validate_policy({"federation-upstream-pattern": "^eu-"})
     with pytest.raises(PolicyInvalid, match="are not recognised policy settings"):
         validate_operator_policy({"federation-upstream": "a"})
+
+
+@pytest.mark.parametrize("delay", [0, -1, 0.0001])
+def test_a_federation_link_never_gives_up(delay: float) -> None:
+    assert upstream_of("u", {"uri": "amqp://b", "reconnect-delay": delay}, {}).reconnect_delay_s == 0.1

@@ -66,8 +66,9 @@ def test_uris_are_tried_in_order_before_the_pause() -> None:
     assert bench.link.status().next_attempt_ms == 5_000
 
 
-def test_a_delay_of_zero_means_no_further_attempt() -> None:
-    bench = LinkBench(plan_between_queues(reconnect_delay_s=0.0))
+@pytest.mark.parametrize("delay_s", [0.0, -1.0])
+def test_a_delay_of_zero_means_no_further_attempt(delay_s: float) -> None:
+    bench = LinkBench(plan_between_queues(reconnect_delay_s=delay_s))
     bench.refuse[Side.SOURCE] = Closed(CloseReason.CONNECT_FAILED, "refused")
     bench.start()
     bench.settle()

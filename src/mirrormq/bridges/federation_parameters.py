@@ -59,6 +59,10 @@ def faults(component: str, name: str, value: Any) -> list[str]:
     return [f"Upstream {term(each)} is listed more than once in {name}" for each in twice]
 
 
+RECONNECT_DELAY_S_MIN = 0.1
+"""Shortest pause between two attempts. RabbitMQ takes 0 as no pause; only shovels give up at 0."""
+
+
 @dataclass(frozen=True)
 class Upstream:
     """Upstream as one link uses it: the parameter, with the overriding keys of the upstream set."""
@@ -93,7 +97,7 @@ def upstream_of(name: str, parameter: dict[str, Any], overriding: dict[str, Any]
         queue=value.get("queue"),
         consumer_tag=value.get("consumer-tag", f"federation-link-{name}"),
         prefetch=int(value.get("prefetch-count", 1000)),
-        reconnect_delay_s=float(value.get("reconnect-delay", 5)),
+        reconnect_delay_s=max(RECONNECT_DELAY_S_MIN, float(value.get("reconnect-delay", 5))),
         max_hops=int(value.get("max-hops", 1)),
         expires_ms=_optional_int(value.get("expires")),
         message_ttl_ms=_optional_int(value.get("message-ttl")),

@@ -312,7 +312,7 @@ class Link:
         self._restarts += 1
         self._change(LinkState.TERMINATED, text, now_ms)
         delay_ms = int(self.plan.reconnect_delay_s * 1000)
-        if not delay_ms:
+        if self.plan.reconnect_delay_s <= 0:
             return
         # Most breaks of a link that has worked for a while are short, so it tries again at once. One that ran
         # for less than its delay waits, whatever it moved: a message that the destination refuses by closing

@@ -117,7 +117,7 @@ class LinkPlan:
     """Returns the message to publish; None drops the delivery and acknowledges it."""
     ack_mode: AckMode = AckMode.ON_CONFIRM
     reconnect_delay_s: float = DEFAULT_RECONNECT_DELAY_S
-    """Pause between attempts; 0: no further attempt."""
+    """Pause between attempts; 0 or less: no further attempt."""
     limit: int | None = None
     """Number of messages after which the link is finished; None: no limit."""
     limit_to_ready: bool = False
