@@ -20,6 +20,9 @@ import typer
 from mirrormq.cli.local_ports import PORT_MAX
 from mirrormq.cli.processes import ClusterError, LocalCluster
 
+SOCKET_PATH = re.compile(r"/[A-Za-z0-9_./+@-]{1,89}")
+"""Absolute path. A socket's path has at most 107 bytes, and HAProxy first binds one with a longer name."""
+
 ADDRESS = re.compile(r"(?:\*|[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
 
 USUAL_NODES = [f"127.0.0.1:{port}" for port in (5672, 5673, 5674)]
@@ -31,7 +34,7 @@ global
     # Largest number of client connections. HAProxy needs two open files for each; it refuses to start if the
     # hard limit of open files (ulimit -Hn, LimitNOFILE= of systemd) is lower.
     maxconn {maxconn}
-
+{admin_socket}
 defaults
     mode tcp
     # A node that has just stopped refuses connections until the checks notice it: try another node at once.
@@ -46,6 +49,11 @@ defaults
     option clitcpka
     option srvtcpka
     default-server inter 1s fall 2 rise 2 init-addr last,libc,none on-marked-down shutdown-sessions
+"""
+
+HAPROXY_ADMIN_SOCKET = """\
+    # Commands of the operator, for example: set server amqp/node1 state drain.
+    stats socket {path} mode 600 level admin
 """
 
 HAPROXY_AMQP = """
@@ -118,6 +126,9 @@ def haproxy_config(
     statistics_bind: Annotated[
         str, typer.Option(help="HOST:PORT of HAProxy's own statistics page, or none.")
     ] = "127.0.0.1:8404",
+    admin_socket: Annotated[
+        str, typer.Option(help="Path of HAProxy's admin socket, for 'mirrormq migrate' and maintenance.")
+    ] = "",
     maxconn: Annotated[int, typer.Option(min=1, help="Largest number of client connections.")] = MAXCONN,
     proxy_protocol: Annotated[
         bool,
@@ -138,11 +149,10 @@ def haproxy_config(
     try:
         amqp, apis = (nodes, management or []) if nodes else _nodes_of(data, management)
         frontends = HaproxyFrontends(
-            amqp, tls or [], apis, bind, tls_bind, management_bind, statistics_bind, maxconn, proxy_protocol
-        )
-        text = haproxy_text(frontends)
-        exposed = [] if proxy_protocol else _exposing(bind, amqp) + _exposing(tls_bind, tls or [])
-        exposed += _exposing(management_bind, apis)
+            amqp, tls or [], apis, bind, tls_bind, management_bind, statistics_bind, maxconn, proxy_protocol,
+            admin_socket,
+        )  # fmt: skip
+        text, exposed = haproxy_text(frontends), _exposed(frontends)
     except (ClusterError, ProxyConfigError) as error:
         refuse("haproxy-config", str(error))
     for frontend in exposed:
@@ -162,6 +172,15 @@ class HaproxyFrontends(NamedTuple):
     statistics_bind: str
     maxconn: int = MAXCONN
     proxy_protocol: bool = False
+    admin_socket: str = ""
+
+
+def _exposed(wanted: HaproxyFrontends) -> list[str]:
+    """Return the frontends through which remote clients would look local."""
+    found = _exposing(wanted.management_bind, wanted.apis)
+    if wanted.proxy_protocol:
+        return found
+    return _exposing(wanted.bind, wanted.nodes) + _exposing(wanted.tls_bind, wanted.tls_nodes) + found
 
 
 def _exposing(bind: str, servers: list[str]) -> list[str]:
@@ -182,7 +201,9 @@ def haproxy_text(wanted: HaproxyFrontends) -> str:
     send = " send-proxy-v2" if wanted.proxy_protocol else ""
     check = " send-proxy" if wanted.proxy_protocol else ""
     parts = [
-        HAPROXY.format(count=len(wanted.nodes), maxconn=wanted.maxconn),
+        HAPROXY.format(
+            count=len(wanted.nodes), maxconn=wanted.maxconn, admin_socket=_admin_socket(wanted.admin_socket)
+        ),
         HAPROXY_AMQP.format(
             name="amqp",
             bind=host_and_port(wanted.bind, "--bind"),
@@ -203,6 +224,12 @@ def haproxy_text(wanted: HaproxyFrontends) -> str:
         bind = host_and_port(wanted.statistics_bind, "--statistics-bind")
         parts.append(HAPROXY_STATISTICS.format(bind=bind))
     return "".join(parts)
+
+
+def _admin_socket(path: str) -> str:
+    if path and not SOCKET_PATH.fullmatch(path):
+        raise ProxyConfigError(f"--admin-socket: {path!r} must be an absolute path of at most 90 characters.")
+    return HAPROXY_ADMIN_SOCKET.format(path=path) if path else ""
 
 
 def _nodes_of(data: Path, management: list[str] | None) -> tuple[list[str], list[str]]:
