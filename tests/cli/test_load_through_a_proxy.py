@@ -29,15 +29,18 @@ class Fault(NamedTuple):
     """Way in which a node leaves, and comes back."""
 
     name: str
+    refuses: bool
+    """A client may fail to connect: until the check notices it, the proxy sends clients to a frozen node."""
     strike: Callable[[Cluster, int], object]
     heal: Callable[[Cluster, int], object]
 
 
 FAULTS = (
-    Fault("kill -9", Cluster.kill, Cluster.start),
-    Fault("SIGSTOP", Cluster.freeze, Cluster.thaw),
+    Fault("kill -9", False, Cluster.kill, Cluster.start),
+    Fault("SIGSTOP", True, Cluster.freeze, Cluster.thaw),
     Fault(
         "drain",
+        False,
         lambda cluster, node: cluster.ctl("drain", node=node),
         lambda cluster, node: cluster.ctl("revive", node=node),
     ),
@@ -51,6 +54,11 @@ class Load:
         self.publisher, self.consumer = LoadPublisher(port, "%2F", 0, RATE), LoadConsumer(port, "%2F", QUEUE)
         for worker in (self.publisher, self.consumer):
             worker.start()
+
+    @property
+    def refused(self) -> int:
+        """Attempts to connect that failed."""
+        return self.publisher.refused + self.consumer.refused
 
     def goes_on(self) -> None:
         """Wait until messages are confirmed and delivered that were not before."""
@@ -100,6 +108,7 @@ def test_no_confirmed_message_is_lost_behind_a_proxy(tmp_path: Path) -> None:
     assert (found.lost, found.unflagged, found.wrong_address) == ([], [], 0)
     counts = {
         "published": load.publisher.published,
+        "attempts to connect that failed": load.refused,
         "resent": load.publisher.resent,
         "duplicates, all flagged": found.duplicates,
     }
@@ -109,7 +118,7 @@ def test_no_confirmed_message_is_lost_behind_a_proxy(tmp_path: Path) -> None:
 def endured(cluster: Cluster, api: Client, load: Load, fault: Fault) -> float:
     """Strike a node that serves a client, and let it come back; return the time until messages pass."""
     node = serving(cluster, api)
-    before = load.publisher.connections + load.consumer.connections
+    before, refused = load.publisher.connections + load.consumer.connections, load.refused
     began_s = time.monotonic()
     fault.strike(cluster, node)
     until(
@@ -119,6 +128,7 @@ def endured(cluster: Cluster, api: Client, load: Load, fault: Fault) -> float:
     )
     load.goes_on()
     took_s = time.monotonic() - began_s
+    assert fault.refuses or load.refused == refused, f"{fault.name}: a client was refused"
     fault.heal(cluster, node)
     until(lambda: synchronised(api), f"mirrors after {fault.name}", PATIENCE_S)
     return round(took_s, 1)

@@ -42,6 +42,8 @@ class Worker:
         self.stopping = threading.Event()
         self.failure: BaseException | None = None
         self.connections = 0
+        self.refused = 0
+        """Attempts to connect that failed."""
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
@@ -57,8 +59,14 @@ class Worker:
         try:
             while not self.stopping.is_set():
                 try:
-                    with connect(self._port, self._vhost) as client:
-                        self.connections += 1
+                    client = connect(self._port, self._vhost)
+                except ClientError:
+                    self.refused += 1
+                    self.stopping.wait(PAUSE_S)
+                    continue
+                self.connections += 1
+                try:
+                    with client:
                         self._work(client)
                 except ClientError:
                     self.stopping.wait(PAUSE_S)
