@@ -370,11 +370,20 @@ class Scanner:
         if after == size:
             self.sink.publishes_one(channel, publish, buffer[header_at:after], header_size)
             return after
+        return self._pass_run(buffer, position, header_at, body_at, after, channel, publish)
+
+    def _pass_run(
+        self, buffer: bytes, position: int, header_at: int, body_at: int, after: int, channel: int,
+        publish: bytes,
+    ) -> int:  # fmt: skip
+        """Pass on the run that begins with the complete publish at `position`, which ends at `after`. Return
+        the offset of its end."""
+        header_size, limit = u32(buffer, header_at + 3), self.whole_max
         contents = [buffer[header_at:after]]
-        if body_size and starts_alike(buffer, position, header_at, body_at, after):
+        if after > body_at and starts_alike(buffer, position, header_at, body_at, after):
             after = like_the_first(buffer, position, header_at, body_at, after, contents, self.max_run, limit)
             if len(contents) >= ALIKE_MIN:
-                properties = buffer[header_at + HEAD_SIZE + 12 : header_end]
+                properties = buffer[header_at + HEAD_SIZE + 12 : body_at - 1]
                 self.sink.publishes(channel, publish, properties, contents)
                 return after
         publishes, header_bytes = [publish] * len(contents), header_size * len(contents)
