@@ -157,6 +157,39 @@ def test_a_function_that_fails_after_publish_once_publishes_once(
         publish_once(rows, 1, uri=uri, routingKey=queue)
 
 
+def test_two_calls_of_publish_once_have_names_of_their_own(
+    spark: SparkSession, ours: tuple[Channel, str, str], tmp_path: Path
+) -> None:
+    """Under one name the same rows for a second purpose were taken for a repetition, and lost."""
+    channel, queue, uri = ours
+    names = [("", ""), ("first", ""), ("first", "second"), ("first", "second")]
+    rows = spark.range(10).selectExpr("string(id) as body")
+    rows.coalesce(1).write.mode("append").parquet(str(tmp_path / "in"))
+
+    def publish(frame: DataFrame, batch: int) -> None:
+        for name in names[0]:
+            publish_once(frame, batch, name, uri=uri, routingKey=queue)
+        if len(names) > 1:
+            names.pop(0)
+            raise RuntimeError("after both")
+
+    def run() -> None:
+        frame = spark.readStream.schema("body string").parquet(str(tmp_path / "in"))
+        checkpoint = str(tmp_path / "checkpoint")
+        stream = frame.writeStream.foreachBatch(publish).option("checkpointLocation", checkpoint)
+        assert stream.trigger(availableNow=True).start().awaitTermination(60)
+
+    with pytest.raises(PySparkException, match="called twice for batch 0 under one name: give each call"):
+        run()
+    assert sorted(map(int, contents(channel, queue))) == list(range(10))
+    names.pop(0)
+    for _ in range(2):
+        with pytest.raises(PySparkException, match="after both"):
+            run()
+    run()
+    assert sorted(map(int, contents(channel, queue))) == sorted([*range(10), *range(10)])
+
+
 def test_a_repeated_batch_is_split_as_it_was_and_published_once(
     spark: SparkSession, ours: tuple[Channel, str, str], tmp_path: Path
 ) -> None:

@@ -19,11 +19,13 @@ def register(spark: SparkSession) -> None:
     datasource.register(spark)
 
 
-def publish_once(frame: DataFrame, batch_id: int, **options: str) -> None:
+def publish_once(frame: DataFrame, batch_id: int, name: str = "", **options: str) -> None:
     """Publish a batch inside `foreachBatch`, each row once also if Spark runs the batch again.
 
-    `options` are those of the sink. The option `writeId` defaults to the query's id.
+    A function that calls this several times for one batch gives each call a `name`, which stays the same from
+    batch to batch. `options` are those of the sink. The option `writeId` defaults to the query's id and the
+    name.
     """
     from mirrormq.spark.sink.publish_once import publish_once
 
-    publish_once(frame, batch_id, options)
+    publish_once(frame, batch_id, name, options)
