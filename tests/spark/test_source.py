@@ -131,6 +131,11 @@ def test_a_read_is_limited_to_ingestion_times(
     assert numbers(reader.options(startingTimestamp=iso).load()) == list(range(5, 15))
     assert numbers(reader.options(endingTimestamp=str(times_ms[10])).load()) == list(range(5, 10))
     assert reader.options(columns="sequence").load().count() == 5, "without the column, too"
+    frame = spark.read.format("mirrormq").options(uri=uri, queue=queue).load()
+    assert numbers(frame.where(f"ingestion_time >= timestamp '{iso}'")) == list(range(5, 15))
+    assert numbers(frame.where(f"ingestion_time < timestamp '{iso}'")) == list(range(5))
+    later = f"ingestion_time > timestamp '{iso}' - interval 1 hour and ingestion_time < timestamp '{iso}'"
+    assert numbers(frame.where(later)) == list(range(5))
 
 
 def test_watermarks_work_on_ingestion_times(

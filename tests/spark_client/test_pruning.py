@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pika
@@ -83,6 +84,41 @@ def test_without_the_column_no_bodies_travel(
     whole = read(BatchReader(source_options(options, streaming=False)))
     assert [row["body"] for row in whole] == [BODY] * 2 * MESSAGES
     assert received > 2 * MESSAGES * len(BODY)
+
+
+def test_a_condition_on_the_ingestion_time_reaches_the_node(
+    options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = read(BatchReader(source_options({**options, "columns": "queue,ingestion_time"}, streaming=False)))
+    times = sorted({row["ingestion_time"] for row in rows})
+    assert len(times) > 2, "a hundred times fifty kilobytes take some milliseconds"
+    column = ("ingestion_time",)
+    middle, last = times[len(times) // 2], times[-1]
+    for filters, wanted in (
+        ([GreaterThanOrEqual(column, middle)], lambda time: time >= middle),
+        ([EqualTo(column, last)], lambda time: time == last),
+        ([GreaterThan(column, last + timedelta(milliseconds=1))], lambda time: False),
+        ([LessThan(column, datetime(1969, 1, 1, tzinfo=UTC))], lambda time: False),
+        (
+            [LessThanOrEqual(column, last), GreaterThanOrEqual(column, middle)],
+            lambda time: middle <= time <= last,
+        ),
+    ):
+        reader = FilteringReader(source_options(options, streaming=False))
+        assert list(reader.pushFilters(list(filters))) == filters, "Spark applies them again"
+        count = sum(wanted(row["ingestion_time"]) for row in rows)
+        assert len(read(reader)) == count, filters
+    # The bounds are whole milliseconds: what is between them is left to Spark.
+    reader = FilteringReader(source_options(options, streaming=False))
+    list(reader.pushFilters([LessThan(column, middle + timedelta(microseconds=500))]))
+    assert len(read(reader)) == sum(row["ingestion_time"] <= middle for row in rows)
+    naive = PushedFilters()
+    assert not naive.accept(LessThan(column, datetime(2026, 1, 1)))
+    assert not naive.accept(StringStartsWith(column, "2026")) and not naive.times.limited
+    limited = source_options({**options, "startingTimestamp": last.isoformat()}, streaming=False)
+    reader = FilteringReader(limited)
+    list(reader.pushFilters([GreaterThanOrEqual(column, middle)]))
+    assert len(read(reader)) == sum(row["ingestion_time"] == last for row in rows), "the later of both"
 
 
 def test_columns_are_checked() -> None:

@@ -25,6 +25,10 @@ class TimeRange(NamedTuple):
         """Return whether any message may be excluded."""
         return self != ALL_TIMES
 
+    def overlap(self, other: TimeRange) -> TimeRange:
+        """Return the times in both ranges."""
+        return TimeRange(max(self.from_ms, other.from_ms), min(self.to_ms, other.to_ms))
+
     def restrict(self, request: Table) -> Table:
         """Add the range to a read request."""
         if not self.limited:

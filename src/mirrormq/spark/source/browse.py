@@ -12,6 +12,7 @@ one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -84,7 +85,9 @@ class FilteringReader(BatchReader):
     """Reader of `spark.read` that Spark offers filters to."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        return [each for each in filters if not self._filters.accept(each)]
+        left = [each for each in filters if not self._filters.accept(each)]
+        self._options = replace(self._options, times=self._options.times.overlap(self._filters.times))
+        return left
 
 
 class BrowseReader(QueueStream):

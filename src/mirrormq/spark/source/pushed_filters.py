@@ -1,7 +1,9 @@
-"""Filters of a batch read that the reader applies before it requests messages: queues and sequences.
+"""Filters of a batch read that the reader applies before it requests messages: queues, sequences and times.
 
 Spark offers the conditions of a query that compare a column with constants. The reader accepts those on
-`queue` and `sequence`, because a range read is a queue and a range. Spark applies all others itself.
+`queue` and `sequence`, because a range read is a queue and a range. Nodes leave out messages by their
+ingestion time, in milliseconds; Spark applies conditions on `ingestion_time` to the others again, and all
+further ones itself.
 
 Spark refuses a reader with `pushFilters` if the setting `spark.sql.python.filterPushdown.enabled` is off, and
 asks only one with the method if it is on. `register` sets it. A format that Spark found by itself has to work
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from pyspark.sql.datasource import (
     EqualNullSafe,
@@ -26,8 +29,12 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
+from mirrormq.ranges.time_range import ALL_TIMES, TimeRange
+
 SETTING = "spark.sql.python.filterPushdown.enabled"
 PLANNER = "pyspark.sql.worker.data_source_pushdown_filters"
+
+EPOCH = datetime.fromtimestamp(0, UTC)
 
 SEQUENCE_MAX = (1 << 63) - 1
 
@@ -41,6 +48,8 @@ class PushedFilters:
     first: int = 0
     end: int = SEQUENCE_MAX
     """First sequence that is excluded."""
+    times: TimeRange = ALL_TIMES
+    """Ingestion times that no filter excludes, in whole milliseconds."""
 
     def accept(self, given: Filter) -> bool:
         """Apply a filter; return False if the reader cannot."""
@@ -53,6 +62,9 @@ class PushedFilters:
             self.queues = named if self.queues is None else self.queues & named
             return True
         value = getattr(given, "value", None)
+        if column == ("ingestion_time",) and isinstance(value, datetime) and value.tzinfo is not None:
+            self._limit_times(given, (value - EPOCH) // timedelta(milliseconds=1))
+            return False
         if column != ("sequence",) or not isinstance(value, int) or isinstance(value, bool):
             return False
         if isinstance(given, GreaterThan | GreaterThanOrEqual):
@@ -67,6 +79,14 @@ class PushedFilters:
 
     def lets_through(self, queue: str) -> bool:
         return self.queues is None or queue in self.queues
+
+    def _limit_times(self, given: Filter, value_ms: int) -> None:
+        from_ms, to_ms = self.times
+        if isinstance(given, GreaterThan | GreaterThanOrEqual | EqualTo | EqualNullSafe):
+            from_ms = max(from_ms, value_ms)
+        if isinstance(given, LessThan | LessThanOrEqual | EqualTo | EqualNullSafe):
+            to_ms = min(to_ms, max(0, value_ms + 1))
+        self.times = TimeRange(from_ms, to_ms)
 
     def _limit(self, first: int, end: int) -> None:
         self.first, self.end = max(self.first, first), min(self.end, end)
