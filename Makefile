@@ -35,10 +35,10 @@ help: ## list the verbs
 		printf '  make %-10s %s\n' "$$verb" "$$text"; done
 
 # The message core runs compiled if a C compiler is present, pure otherwise; a failure here stops nothing.
-COMPILE = cd $(ROOT) && $(RUN) compile_core.py || echo "make: the message core runs pure" >&2
+COMPILE = cd $(ROOT) && $(RUN) compile_core.py $(1) || echo "make: the message core runs pure" >&2
 
 setup: $(STAMP) ## create .venv with all pinned requirements, compile the message core (instant when nothing changed)
-	@$(COMPILE)
+	@$(call COMPILE)
 
 compile: $(RUNTIME) ## compile the message core with mypyc if one of its sources has changed
 	@cd $(ROOT) && $(RUN) compile_core.py
@@ -59,7 +59,7 @@ $(STAMP): $(RUNTIME) $(ROOT)/requirements/test.txt
 	@touch $(STAMP)
 
 up: $(RUNTIME) ## run NODES nodes in the foreground, AMQP from port 5672, management from 15672; Ctrl-C stops
-	@$(COMPILE)
+	@$(call COMPILE,--background)
 	cd $(ROOT) && $(VENV)/bin/mirrormq cluster up --nodes $(NODES) --data $(DATA) \
 		--amqp-port $(AMQP_PORT) --management-port $(MANAGEMENT_PORT) --mirror-all
 

@@ -6,12 +6,14 @@ If mypyc is not installed, its pinned version goes to a temporary folder while t
 
     python compile_core.py                 compile if the build is not current
     python compile_core.py --into FOLDER   compile into another folder, for a wheel
+    python compile_core.py --background    return at once; the broker's next start finds the build
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import fcntl
 import importlib.util
 import os
 import shutil
@@ -119,12 +121,28 @@ def compile_elsewhere(folder: Path) -> int:
         return subprocess.run(again, env={**os.environ, "PYTHONPATH": path}, check=False).returncode
 
 
+def compile_in_background(folder: Path) -> None:
+    """Start a process that compiles, and return. It outlives the terminal and ends by itself."""
+    log = ROOT / "build" / "compile.log"
+    log.parent.mkdir(exist_ok=True)
+    with log.open("w") as output:
+        subprocess.Popen(
+            ["nice", "-n", "19", sys.executable, __file__, "--into", str(folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    print(f"The message core runs pure until the next start: it is compiled in the background ({log}).")
+
+
 def main() -> int:
     """Compile the core if that is possible and necessary."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--into", type=Path, metavar="FOLDER", help="write the compiled modules there")
+    parser.add_argument("--background", action="store_true", help="compile in a process of its own")
     parser.add_argument("--required", action="store_true", help="fail if there is no C compiler")
     options = parser.parse_args()
     folder: Path = (options.into or builds.COMPILED).resolve()
@@ -137,12 +155,20 @@ def main() -> int:
             file=sys.stderr,
         )
         return 1 if options.required else 0
+    if options.background:
+        compile_in_background(folder)
+        return 0
     if importlib.util.find_spec("mypyc") is None:
         return compile_elsewhere(folder)
-    print(f"compiling the message core, {len(builds.CORE_MODULES)} modules (about a minute)", flush=True)
-    began_s = time.monotonic()
-    compile_into(folder)
-    print(f"compiled in {time.monotonic() - began_s:.0f} s")
+    with Path(__file__).open() as lock:
+        # A second process would replace the files of the first one under a node that has begun to load them.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if builds.problem_of(folder, SOURCE) is None:
+            return 0
+        print(f"compiling the message core, {len(builds.CORE_MODULES)} modules (about a minute)", flush=True)
+        began_s = time.monotonic()
+        compile_into(folder)
+        print(f"compiled in {time.monotonic() - began_s:.0f} s")
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 from mirrormq import builds
 from tests.needs import COMPILER
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src"
@@ -124,6 +126,33 @@ def test_a_changed_source_is_never_run_in_its_old_form(tmp_path: Path) -> None:
     refused = run("-c", WHERE, source=copy, build="compiled")
     assert refused.returncode and "a source has changed since it was compiled" in refused.stderr
     assert "run make compile" in refused.stderr
+
+
+def test_a_start_does_not_wait_for_the_compiler(tmp_path: Path) -> None:
+    """Check `make up`'s first and second start with a core of one module."""
+    if compile_core.compiler() is None or not compile_core.has_headers():
+        pytest.skip(COMPILER)
+    ignored = shutil.ignore_patterns("__pycache__", "_compiled", "web")
+    shutil.copytree(SOURCE / "mirrormq", tmp_path / "src" / "mirrormq", ignore=ignored)
+    shutil.copy(ROOT / "compile_core.py", tmp_path)
+    table = tmp_path / "src" / "mirrormq" / "builds.py"
+    shorter, count = re.subn(
+        r"_BY_PACKAGE = \{.*?^\}", "_BY_PACKAGE = {}", table.read_text(), flags=re.M | re.S
+    )
+    assert count == 1
+    table.write_text(shorter)
+
+    def start() -> str:
+        done = run(str(tmp_path / "compile_core.py"), "--background", source=tmp_path / "src")
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    folder = tmp_path / "src" / "mirrormq" / "_compiled"
+    assert "runs pure until the next start" in start()
+    assert not (folder / builds.DIGEST_FILE).exists(), "the compiler has just begun"
+    log = tmp_path / "build" / "compile.log"
+    until((folder / builds.DIGEST_FILE).exists, log.read_text, patience_s=COMPILE_S)
+    assert start() == "", "nothing is left to do"
 
 
 @pytest.mark.usefixtures("compiled")
