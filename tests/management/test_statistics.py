@@ -126,6 +126,9 @@ def test_lists_show_histories_too(busy: tuple[Client, MirrorMQ]) -> None:
     assert connection["recv_oct_details"]["samples"][0]["sample"] > 1000
     (node,) = busy[0].get("nodes?node_stats_age=60&node_stats_incr=30")
     assert len(node["mem_used_details"]["samples"]) == 3
+    assert len(node["connection_created_details"]["samples"]) == 3
+    churn = busy[0].get(f"overview?{RANGE}")["churn_rates"]
+    assert churn["connection_created_details"]["samples"][0]["sample"] == churn["connection_created"]
 
 
 @pytest.mark.parametrize("wrong", ["msg_rates_age=30", "msg_rates_age=x&msg_rates_incr=5"])

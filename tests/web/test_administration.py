@@ -120,7 +120,21 @@ def test_a_connection_is_closed(page: Page, node: MirrorMQ) -> None:
     page.get_by_role("rowheader").filter(has_text="visitor").get_by_role("link").click()
     expect(page.get_by_role("region", name="Channels").get_by_role("row")).to_have_count(2)
     page.get_by_role("button", name="Close connection").click()
-    page.get_by_role("dialog").get_by_role("button", name="Close connection").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("Reason")).to_have_value("Closed via management plugin")
+    dialog.get_by_label("Reason").fill("维护 maintenance")
+    dialog.get_by_role("button", name="Close connection").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Connections")
-    with pytest.raises(pika.exceptions.ConnectionClosedByBroker):
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
         connection.process_data_events(10)
+    assert closed.value.reply_text == "CONNECTION_FORCED - 维护 maintenance"
+
+
+def test_a_connection_is_left_open_if_the_user_cancels(page: Page, node: MirrorMQ) -> None:
+    with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", node.amqp_port)) as connection:
+        page.get_by_role("link", name="Connections").first.click()
+        page.get_by_role("rowheader").get_by_role("link").first.click()
+        page.get_by_role("button", name="Close connection").click()
+        page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        connection.channel().queue_declare("", exclusive=True)

@@ -49,8 +49,14 @@ def test_a_node_shows_its_resources_links_listeners_and_log(page: Page, cluster:
     expect(links.get_by_role("link")).to_have_text(["mirror1@localhost", "mirror3@localhost"])
     expect(page.get_by_role("region", name="Listeners")).to_contain_text(str(cluster.management_port(1)))
     expect(page.get_by_role("region", name="Log")).to_contain_text("mirror2@localhost serves clients")
-    expect(page.locator("figure.chart")).to_have_count(5)
+    expect(page.locator("figure.chart")).to_have_count(8)
     expect(page.get_by_role("region", name="Churn")).to_contain_text("Queues deleted")
+    page.get_by_role("button", name="Reset statistics of this node").click()
+    address = f"127.0.0.1:{cluster.management_port(0)}/api/reset/mirror2%40localhost"
+    with page.expect_response(lambda reply: reply.url.endswith(address)) as waiting:
+        page.get_by_role("dialog").get_by_role("button", name="Reset").click()
+    assert waiting.value.status == 204
+    expect(page.get_by_text("The statistics are reset.")).to_be_visible()
 
 
 def test_the_ticks_of_bytes_are_round(cluster: Cluster, browser: Browser) -> None:

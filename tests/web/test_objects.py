@@ -16,6 +16,8 @@ from tests.waiting import until
 
 CONF = "management.rates_mode = detailed\ncollect_statistics_interval = 1000\n"
 PUBLISHED = 30
+PREFETCH = 7
+BODY_BYTES = 100
 POINTS_OF_A_DAY = 49
 POINTS_OF_HISTORY = 100
 """Fewer than the samples of ten minutes, and more than a new tab has received."""
@@ -39,10 +41,10 @@ def connection(node: MirrorMQ) -> Iterator[pika.BlockingConnection]:
     channel.exchange_declare("sales", "topic")
     channel.queue_declare("bills")
     channel.queue_bind("bills", "sales", "#")
-    channel.basic_qos(prefetch_count=7)
+    channel.basic_qos(prefetch_count=PREFETCH)
     channel.basic_consume("bills", lambda *_: None, consumer_tag="printer")
     for _ in range(PUBLISHED):
-        channel.basic_publish("sales", "paper", b"x" * 100)
+        channel.basic_publish("sales", "paper", b"x" * BODY_BYTES)
     client = Client(node.management_port)
     until(lambda: bool(client.get("queues/%2F/bills").get("deliveries")))
     until(lambda: bool(client.get("exchanges/%2F/sales").get("outgoing")))
@@ -109,6 +111,10 @@ def test_a_queue_draws_what_happened_before_the_tab_was_opened(
     expect(page.locator(f"figure.chart[data-points='{POINTS_OF_A_DAY}']").first).to_be_visible()
     breakdown = page.get_by_role("region", name="Rates by counterpart")
     expect(breakdown.get_by_role("link", name="sales")).to_be_visible()
+    for name, messages in (("Unacknowledged bytes", PREFETCH), ("Ready bytes", PUBLISHED - PREFETCH)):
+        value = facts(page).locator("dt", has_text=name).locator("xpath=following-sibling::dd[1]")
+        size = messages * BODY_BYTES
+        expect(value).to_have_text(f"{size} B" if size < 1024 else f"{size / 1024:.1f} KiB")
 
 
 def test_a_line_is_hidden_by_its_name(page: Page, connection: pika.BlockingConnection) -> None:
@@ -124,5 +130,9 @@ def test_the_overview_draws_confirms_unroutable_messages_disk_and_churn(
 ) -> None:
     for name in ("Confirmed", "Unroutable (returned)", "Unroutable (dropped)", "Written to disk"):
         expect(page.locator(".legend-button", has_text=name)).to_be_visible()
-    churn = page.get_by_role("region", name="Churn").get_by_role("row").filter(has_text="Channels opened")
-    expect(churn).to_contain_text(str(client.get("overview")["churn_rates"]["channel_created"]))
+    churn = page.get_by_role("region", name="Churn")
+    row = churn.get_by_role("row").filter(has_text="Channels opened")
+    expect(row).to_contain_text(str(client.get("overview")["churn_rates"]["channel_created"]))
+    expect(churn.locator("figure.chart[data-points='120']")).to_have_count(3)
+    for name in ("Connections closed", "Channels opened", "Queues declared"):
+        expect(churn.locator(".legend-button", has_text=name)).to_be_visible()

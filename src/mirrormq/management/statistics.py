@@ -245,10 +245,10 @@ class Statistics:
         """Return messages written to the journal and read from it."""
         return with_details(counter_kinds.DISK, self._disk.numbers, self._disk, 0, ranges.msg_rates)
 
-    def churn(self) -> dict[str, Any]:
+    def churn(self, wanted: SampleRange | None = None) -> dict[str, Any]:
         """Return the churn counters of connections, channels and queues."""
         return with_details(
-            counter_kinds.CHURN, counter_kinds.of_churn(self._broker.events.churn), self._churn, 0, None
+            counter_kinds.CHURN, counter_kinds.of_churn(self._broker.events.churn), self._churn, 0, wanted
         )
 
     def node(self, ranges: SampleRanges = NONE) -> dict[str, Any]:

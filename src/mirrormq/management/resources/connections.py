@@ -93,6 +93,11 @@ async def show(call: ApiRequest) -> dict[str, Any]:
     return found if isinstance(found, dict) else row(call, found, "")
 
 
+def _reason(call: ApiRequest) -> str:
+    """Return the reason for the client. A header is octets, and other clients send UTF-8 in it."""
+    return call.headers.get("x-reason", CLOSED_BY).encode("latin-1").decode("utf-8", "replace")
+
+
 def close_all(call: ApiRequest, connections: list[Connection], actor: str, reason: str) -> None:
     """Close connections of this node."""
     with call.node.metadata.acting_as(actor):
@@ -102,7 +107,7 @@ def close_all(call: ApiRequest, connections: list[Connection], actor: str, reaso
 
 
 async def _close_on_peers(call: ApiRequest, by: str, value: str) -> None:
-    reason = call.headers.get("x-reason", CLOSED_BY)
+    reason = _reason(call)
     await call.peer_client.ask_all("close", by=by, value=value, actor=call.user.name, reason=reason)
 
 
@@ -114,7 +119,7 @@ async def close(call: ApiRequest) -> EmptyReply:
     if isinstance(found, dict):
         await _close_on_peers(call, "name", call.name)
     else:
-        close_all(call, [found], call.user.name, call.headers.get("x-reason", CLOSED_BY))
+        close_all(call, [found], call.user.name, _reason(call))
     return EmptyReply()
 
 
@@ -145,7 +150,7 @@ async def list_of_user(call: ApiRequest) -> ListReply:
 async def close_of_user(call: ApiRequest) -> EmptyReply:
     found = await _of_user(call)
     local = [each for each in found if not isinstance(each, dict)]
-    close_all(call, local, call.user.name, call.headers.get("x-reason", CLOSED_BY))
+    close_all(call, local, call.user.name, _reason(call))
     if len(local) < len(found):
         await _close_on_peers(call, "user", call.name)
     return EmptyReply()

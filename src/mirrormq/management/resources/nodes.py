@@ -95,7 +95,7 @@ def own_row(call: ApiRequest) -> dict[str, Any]:
         "log_files": [],
         "enabled_plugins": [],
         **os_metrics.shown(call.node, call.statistics, call.ranges),
-        **call.statistics.churn(),
+        **call.statistics.churn(call.ranges.node_stats),
     }
 
 

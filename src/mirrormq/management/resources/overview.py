@@ -26,7 +26,7 @@ def own_part(call: ApiRequest, vhosts: list[str], user: str | None) -> dict[str,
     return {
         "counted": call.statistics.vhosts(vhosts, call.ranges),
         "disk": call.statistics.disk(call.ranges) if call.statistics.disk_used else {},
-        "churn": call.statistics.churn(),
+        "churn": call.statistics.churn(call.ranges.msg_rates),
         "objects": {
             "channels": len(channels),
             "connections": len(found),

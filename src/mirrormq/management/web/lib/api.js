@@ -34,8 +34,13 @@ async function refusal(response) {
   return new Refused(response.status, reason, loggedOut);
 }
 
-export async function open(where, { method = "GET", body, query, signal, login = session.value.login } = {}) {
+// Header values are octets: other text than Latin 1 goes as UTF-8.
+const octetsOf = (text) => String.fromCharCode(...new TextEncoder().encode(text));
+
+// `reason`: for the client whose connection is closed.
+export async function open(where, { method = "GET", body, query, reason, signal, login = session.value.login } = {}) {
   const headers = { authorization: `Basic ${login}` };
+  if (reason) headers["x-reason"] = octetsOf(reason);
   if (body !== undefined) headers["content-type"] = "application/json";
   let response;
   try {

@@ -2,7 +2,7 @@
 import { Arguments, Facts, Panel, Refusal, State } from "../components/basics.js";
 import { addressOf } from "../components/commands.js";
 import { ChannelTable } from "../components/channels.js";
-import { confirmed } from "../components/dialog.js";
+import { entered } from "../components/dialog.js";
 import { Listing, useListing } from "../components/listing.js";
 import { act } from "../components/notices.js";
 import { connectionCharts, Traffic } from "../components/traffic.js";
@@ -13,6 +13,8 @@ import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { go, to } from "../lib/router.js";
 import { isAdministrator } from "../lib/session.js";
+
+const DEFAULT_REASON = "Closed via management plugin"; // RabbitMQ's, which clients and logs know.
 
 const sofar = (row, name) => t("unit.sofar", { rate: byteRate(row[`${name}_details`]?.rate), n: bytes(row[name]) });
 
@@ -46,8 +48,10 @@ export function Connection({ name, user }) {
   const { data, error } = useFetch(where, {}, { every: 2 });
   const channels = useFetch(path("connections", name, "channels"), {}, { every: 2, when: Boolean(data) });
   const close = async () => {
-    if (!await confirmed(t("connection.close"), t("connection.closeText", { name }), t("connection.close"))) return;
-    if (await act(request(path("connections", name), { method: "DELETE" }), t("connection.closed"))) go("connections");
+    const field = { label: t("connection.reason"), value: DEFAULT_REASON };
+    const reason = await entered(t("connection.close"), t("connection.closeText", { name }), t("connection.close"), field);
+    if (reason === false) return;
+    if (await act(request(path("connections", name), { method: "DELETE", reason }), t("connection.closed"))) go("connections");
   };
   return html`<nav class="crumbs" aria-label=${t("frame.crumbs")}><a href=${to("connections")}>${t("place.connections")}</a></nav>
     <h1 class="name">${name}</h1>

@@ -1,13 +1,15 @@
 // Page of one node: use of memory, disk, file handles and sockets, links, listeners, churn and log.
 import { Badge, Facts, Meter, Notice, Panel, Refusal, Stat, Stats } from "../components/basics.js";
 import { Churn } from "../components/churn.js";
+import { confirmed } from "../components/dialog.js";
 import { HistoryPanel } from "../components/history.js";
 import { Listeners } from "../components/listeners.js";
 import { LogTail } from "../components/log_tail.js";
 import { Memory } from "../components/memory.js";
 import { pageOf } from "../components/node_links.js";
+import { act } from "../components/notices.js";
 import { Table } from "../components/table.js";
-import { path } from "../lib/api.js";
+import { path, remove } from "../lib/api.js";
 import { useFetch } from "../lib/fetching.js";
 import { byteRate, bytes, count, duration, short } from "../lib/format.js";
 import { html } from "../lib/html.js";
@@ -63,8 +65,13 @@ export function NodePage({ name, user }) {
   const memory = useFetch(`${where}/memory`, {}, { every: MEMORY_EVERY_S, when: data?.running === true, follow: null });
   const overview = useFetch("overview", { columns: "listeners,contexts" });
   const nodes = useStore(live, (value) => value.nodes);
+  const reset = async () => {
+    if (!await confirmed(t("node.reset"), t("node.resetText", { name }), t("node.reset"))) return;
+    await act(remove(path("reset", name)), t("cluster.wasReset"));
+  };
   return html`<nav class="crumbs" aria-label=${t("frame.crumbs")}><a href=${to("cluster")}>${t("place.cluster")}</a></nav>
-    <h1 class="name">${name} ${data && html`<${Badge} tone=${data.running ? "good" : "bad"}>${t(data.running ? "node.running" : "node.stopped")}<//>`}</h1>
+    <div class="page-head"><h1 class="name">${name} ${data && html`<${Badge} tone=${data.running ? "good" : "bad"}>${t(data.running ? "node.running" : "node.stopped")}<//>`}</h1>
+      ${data?.running && isAdministrator(user) && html`<div class="buttons"><button type="button" class="button" onClick=${reset}>${t("node.reset")}</button></div>`}</div>
     <${Refusal} error=${error} />
     ${data && !data.running && html`<${Stopped} name=${name} nodes=${nodes || []} />`}
     ${data?.running && html`<${Stats}>
@@ -80,7 +87,7 @@ export function NodePage({ name, user }) {
         <${HistoryPanel} id="resources" title=${t("node.resources")} where=${where} charts=${charts()} />
         <${Links} node=${data} />
         <${Listeners} rows=${(overview.data?.listeners || []).filter((row) => row.node === name)} showNode=${false} />
-        <${Churn} numbers=${data} wide />
+        <${Churn} where=${where} numbers=${data} />
         ${isAdministrator(user) && html`<${LogTail} node=${name} />`}
       </div>`}`;
 }

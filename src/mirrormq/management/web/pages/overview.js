@@ -57,7 +57,7 @@ export function Overview({ user }) {
       <${Traffic} where="overview" columns="message_stats,queue_totals" live=${{ series: history, tick }} charts=${overviewCharts()} />
       ${isMonitor(user) && html`<${Panel} id="nodes" title=${t("overview.nodes")} wide>${nodes.length ? html`<${NodeTable} nodes=${nodes} />` : html`<${Empty} title=${t("common.nothing")} />`}<//>`}
       ${ratesShown() && html`<${Busiest} queues=${queues} tick=${tick} />`}
-      ${churn.data && html`<${Churn} numbers=${churn.data.churn_rates || {}} />`}
+      ${churn.data && html`<${Churn} where="overview" columns="churn_rates" of=${(reply) => reply.churn_rates} numbers=${churn.data.churn_rates || {}} />`}
       ${data && isMonitor(user) && html`<${Listeners} rows=${data.listeners || []} wide />`}
     </div>`;
 }

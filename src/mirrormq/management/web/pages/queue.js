@@ -55,7 +55,8 @@ function Details({ data }) {
   return html`<${Facts} rows=${[
     [t("common.state"), html`<${State} value=${data.state} />`],
     [t("common.features"), html`<${Features} row=${data} />`],
-    [t("queue.bytes"), bytes(data.message_bytes)], [t("queue.bytesPersistent"), bytes(data.message_bytes_persistent)],
+    [t("queue.bytes"), bytes(data.message_bytes)], [t("queue.bytesReady"), bytes(data.message_bytes_ready)],
+    [t("queue.bytesUnacked"), bytes(data.message_bytes_unacknowledged)], [t("queue.bytesInMemory"), bytes(data.message_bytes_ram)], [t("queue.bytesPersistent"), bytes(data.message_bytes_persistent)],
     [t("queue.inMemory"), count(data.messages_ram)], [t("queue.persistent"), count(data.messages_persistent)],
     [t("node.memory"), bytes(data.memory)], [t("queue.capacity"), percent(data.consumer_utilisation)],
     data.exclusive && data.owner_pid_details && [t("queue.owner"), html`<a class="name" href=${to("connections", data.owner_pid_details.name)}>${data.owner_pid_details.name}</a>`],

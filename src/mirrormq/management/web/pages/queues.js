@@ -76,6 +76,8 @@ export function Queues() {
       { id: "consumers", minor: true, label: t("overview.consumers"), sort: "consumers", numeric: true, cell: (row) => count(row.consumers) },
       { id: "capacity", optional: true, label: t("queue.capacity"), sort: "consumer_utilisation", numeric: true, cell: (row) => percent(row.consumer_utilisation) },
       { id: "bytes", optional: true, label: t("queue.bytes"), sort: "message_bytes", numeric: true, cell: (row) => bytes(row.message_bytes) },
+      { id: "bytesReady", optional: true, label: t("queue.bytesReady"), sort: "message_bytes_ready", numeric: true, cell: (row) => bytes(row.message_bytes_ready) },
+      { id: "bytesUnacked", optional: true, label: t("queue.bytesUnacked"), sort: "message_bytes_unacknowledged", numeric: true, cell: (row) => bytes(row.message_bytes_unacknowledged) },
       { id: "persistent", optional: true, label: t("queue.persistent"), sort: "messages_persistent", numeric: true, cell: (row) => count(row.messages_persistent) },
       { id: "memory", optional: true, label: t("node.memory"), sort: "memory", numeric: true, cell: (row) => bytes(row.memory) },
       { id: "publish", label: t("number.publish"), sort: "message_stats.publish_details.rate", numeric: true, cell: (row) => rateOf(row, "publish") },
