@@ -124,7 +124,8 @@ demo: $(STAMP) ## load a cluster, kill masters under it, let it heal, and have S
 bench: $(STAMP) ## measure beside RabbitMQ, write benchmarks/RESULTS.md, CLUSTER.md, SPARK.md and BRIDGES.md (ARGS="--only publish": one node's)
 	@$(COMPILE)
 	cd $(ROOT) && $(RUN) -m benchmarks.run $(ARGS)
-	@if [ -z "$(ARGS)" ]; then cd $(ROOT) && $(RUN) -m benchmarks.cluster_run && $(RUN) -m benchmarks.spark_run && $(RUN) -m benchmarks.shovels; fi
+	@if [ -z "$(ARGS)" ]; then cd $(ROOT) && $(RUN) -m benchmarks.cluster_run && $(RUN) -m benchmarks.spark_run && $(RUN) -m benchmarks.shovels \
+		&& $(RUN) -m benchmarks.readme_figures; fi
 
 bench-core: $(STAMP) ## CPU per message in process, without sockets (ARGS="--base ../old": against that checkout; ARGS=--instructions)
 	@$(COMPILE)
