@@ -141,6 +141,12 @@ def test_there_is_something_to_look_at() -> None:
     assert complaint("python -m benchmarks.runs", whole=False)
 
 
+def test_the_index_of_decisions_lists_every_record_in_order() -> None:
+    index = (ROOT / "docs/decisions/README.md").read_text()
+    listed = re.findall(r"^\| \[\d{4}\]\((.+?)\) \|", index, re.MULTILINE)
+    assert listed == sorted(path.name for path in (ROOT / "docs/decisions").glob("0*.md"))
+
+
 def test_every_document_is_in_the_navigation_of_the_site() -> None:
     """Add a new document to the `nav` of mkdocs.yml, and its title to `nav_translations`."""
     listed = (ROOT / "mkdocs.yml").read_text()
