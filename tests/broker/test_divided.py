@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrormq import limits
-from mirrormq.broker.per_object_counters import PerObjectCounters
+from mirrormq.broker.traffic_counters import PerObjectCounters
 from mirrormq.sequences.spans import Interval, intervals_of
 
 

@@ -23,7 +23,6 @@ from typing import Any, Literal
 import msgspec
 
 from mirrormq.broker.broker import Environment
-from mirrormq.broker.replica_manager import REMOVALS_WAIT_MS
 from mirrormq.cluster.coordinator import Coordinator
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import records
@@ -34,6 +33,7 @@ from mirrormq.metadata.store import MetadataStore
 from mirrormq.queues.queue import Queue
 from mirrormq.remote.remote_messages import RemoteMessage
 from mirrormq.replication.replica import Replica
+from mirrormq.replication.replica_manager import REMOVALS_WAIT_MS
 from mirrormq.replication.ring_messages import RingBatch
 from mirrormq.wire import methods
 from mirrormq.wire.content import body_of

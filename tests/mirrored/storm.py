@@ -22,12 +22,12 @@ from typing import Any
 
 import pytest
 
-from mirrormq.broker.replica_manager import TICK_MS
 from mirrormq.channels.consumer import Consumer
 from mirrormq.metadata import commands as c
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue_interface import QueueInterface
 from mirrormq.remote.remote_queue import RemoteQueue
+from mirrormq.replication.replica_manager import TICK_MS
 from mirrormq.wire import methods
 from tests.harness import deliveries
 from tests.mirrored.cluster import Cluster, Member, MirroredClient

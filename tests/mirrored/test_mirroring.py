@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from mirrormq.broker.broker_limits import BrokerLimits
-from mirrormq.broker.replica_manager import TICK_MS
 from mirrormq.metadata import commands as c
 from mirrormq.queues.queue import Queue
+from mirrormq.replication.replica_manager import TICK_MS
 from mirrormq.replication.replication_limits import DEFAULT_LIMITS, ReplicationLimits
 from mirrormq.replication.ring_messages import OperationBatch, SyncBatch
 from mirrormq.replication.ring_operations import AppendOperation, decode

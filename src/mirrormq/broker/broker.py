@@ -19,10 +19,8 @@ from mirrormq.broker.alarms import MEMORY, Alarms
 from mirrormq.broker.broker_limits import DEFAULT_LIMITS, BrokerLimits
 from mirrormq.broker.client_limits import ClientLimits
 from mirrormq.broker.connection_base import ConnectionBase, HeldDelivery
-from mirrormq.broker.copy_reports import CopyReports
 from mirrormq.broker.direct_replies import ReplyReceiver, node_of
 from mirrormq.broker.pids import Pids
-from mirrormq.broker.replica_manager import ReplicaManager
 from mirrormq.broker.vhost import Vhost
 from mirrormq.clock import Clock
 from mirrormq.cluster.rescues import Rescues
@@ -45,8 +43,10 @@ from mirrormq.queues.queue_interface import Pumped
 from mirrormq.queues.turn_work import TurnWork
 from mirrormq.remote.remote_endpoint import RemoteEndpoint
 from mirrormq.remote.remote_messages import RemoteMessage
+from mirrormq.replication.copy_reports import CopyReports
 from mirrormq.replication.queue_placement import placed_again
 from mirrormq.replication.record_repair import RecordRepair
+from mirrormq.replication.replica_manager import ReplicaManager
 from mirrormq.replication.ring_messages import RingBatch
 from mirrormq.storage.journal import Journal
 
@@ -119,9 +119,9 @@ class Broker:
         self.incarnation = max(1, node.incarnation) if node is not None else 1
         """Incarnation of this node."""
         self.remote = RemoteEndpoint(settings.name, self.incarnation, self, outside.send, self.limits.remote)
-        self.replica_manager = ReplicaManager(self, self.incarnation, outside.send, outside.congested)
+        self.replica_manager = ReplicaManager(self, outside.send, outside.congested, self.limits.replication)
         """Replicas of the mirrored queues on this node."""
-        self.copy_reports = CopyReports(self, self.incarnation)
+        self.copy_reports = CopyReports(self)
         self.range_requests = RangeRequestHandler(self, partial(placed_again, self))
         self.repairs, self.rescues = RecordRepair(self), Rescues(self)
         self.writing: dict[ConnectionBase, None] = {}

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mirrormq.broker import declaration_checks, queue_copies
-from mirrormq.broker.dead_letter_backlog import DeadLetterBacklog
+from mirrormq.broker.dead_letters import DeadLetterBacklog
 from mirrormq.broker.traffic_counters import ChannelCounters, Traffic, publish_own
 from mirrormq.errors import NotFound, ResourceLocked
 from mirrormq.exchanges import exchange_types

@@ -14,8 +14,7 @@ from mirrormq import limits
 from mirrormq.auth import access_errors
 from mirrormq.auth.permissions import Access, TopicAccess
 from mirrormq.broker.connection_base import ConnectionBase, HeldDelivery
-from mirrormq.broker.per_object_counters import PerObjectCounters
-from mirrormq.broker.traffic_counters import ChannelCounters
+from mirrormq.broker.traffic_counters import ChannelCounters, PerObjectCounters
 from mirrormq.channels import acknowledgements, consumer_methods, declarations, direct_reply_to, transactions
 from mirrormq.channels.assembly import ContentAssembly
 from mirrormq.channels.consumer import Consumer

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.auth import access_errors, sasl
-from mirrormq.broker.logins import OVERLOADED, Login, authenticate
+from mirrormq.auth.logins import OVERLOADED, Login, authenticate
 from mirrormq.connections import heartbeats
 from mirrormq.connections.server_properties import server_properties
 from mirrormq.connections.states import ConnectionState

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from mirrormq.broker.operator_queues import declaration
 from mirrormq.connections.open_connections import open_channels, open_connections
 from mirrormq.control.argument_tables import typed_arguments, typed_table
 from mirrormq.control.memory_breakdown import memory_parts
+from mirrormq.control.operator_queues import declaration
 from mirrormq.control.queue_info import queue_facts
 from mirrormq.metadata.commands import PutQueue
 from mirrormq.metadata.policy_matching import PolicyMatcher

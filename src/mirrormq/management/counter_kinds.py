@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mirrormq.management.sample_history import Numbers
 
 if TYPE_CHECKING:
-    from mirrormq.broker.per_object_counters import QueueCounts
-    from mirrormq.broker.traffic_counters import ChannelCounters, Traffic
+    from mirrormq.broker.traffic_counters import ChannelCounters, QueueCounts, Traffic
     from mirrormq.events.churn import Churn
     from mirrormq.exchanges.exchange import Exchange
     from mirrormq.queues.queue import Queue

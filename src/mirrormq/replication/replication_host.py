@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mirrormq.clock import Clock
+from mirrormq.events.event_host import EventHost
 from mirrormq.events.log_buffer import LogBuffer
 from mirrormq.metadata import records
+from mirrormq.metadata.commands import Command
 from mirrormq.metadata.policy_matching import PolicyMatcher
 from mirrormq.metadata.store import MetadataStore
-from mirrormq.queues.backing import BackingQueue
 from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue import Queue
@@ -22,8 +23,12 @@ from mirrormq.queues.queue_host import QueueHost
 from mirrormq.queues.queue_interface import Pumped, QueueInterface, Subscriber
 from mirrormq.remote.remote_endpoint import RemoteEndpoint
 from mirrormq.replication.placement import Choose
-from mirrormq.replication.replica import Replica
+from mirrormq.sequences.sequence_set import SequenceSet
 from mirrormq.storage.journal import Journal
+
+if TYPE_CHECKING:
+    from mirrormq.replication.copy_reports import CopyReports
+    from mirrormq.replication.replica_manager import ReplicaManager
 
 
 class PlacementSettings(Protocol):
@@ -56,20 +61,6 @@ class ReplicatedVhost(Protocol):
     def local_queue(self, name: str) -> Queue | None: ...
 
 
-class Replicas(Protocol):
-    """Replicas of a node, by queue id."""
-
-    @property
-    def replicas(self) -> Mapping[int, Replica]: ...
-    def lead(self, record: records.Queue, queue: Queue) -> None: ...
-    def promote(self, record: records.Queue, make: Callable[[BackingQueue], Queue]) -> Queue | None: ...
-    def mirror(self, record: records.Queue) -> None: ...
-    def leave(self, queue_id: int) -> None: ...
-    def erased(self, queue_id: int) -> None: ...
-    def mark_delivered(self, queue_id: int, sequence: int) -> None: ...
-    def give_up(self, queue_id: int, sequences: list[int]) -> None: ...
-
-
 class ReplicationHost(PlacementHost, Protocol):
     """Broker whose queues are mirrored."""
 
@@ -84,20 +75,32 @@ class ReplicationHost(PlacementHost, Protocol):
     @property
     def vhosts(self) -> Mapping[str, ReplicatedVhost]: ...
     @property
-    def replica_manager(self) -> Replicas: ...
+    def replica_manager(self) -> ReplicaManager: ...
     def wake(self, queue: Pumped) -> None: ...
 
 
-class RecordFollower(Protocol):
-    """Part of a node that follows the record of a queue whose master is another node."""
+class ReportHost(EventHost, Protocol):
+    """Broker that reports its journal and its durable copies."""
+
+    @property
+    def incarnation(self) -> int: ...
+    def write(self, command: Command, user: str, then: Callable[[], object]) -> None: ...
+
+
+class MirroringSettings(PlacementSettings, Protocol):
+    """Settings of the synchronisation of mirrors."""
+
+    @property
+    def mirroring_sync_batch_size(self) -> int: ...
+    @property
+    def mirroring_sync_max_throughput_bytes(self) -> int: ...
+
+
+class QueueRescues(Protocol):
+    """Messages that a rescue leaves behind on this node."""
 
     def follow(self, record: records.Queue) -> None: ...
-
-
-class PendingReports(Protocol):
-    """Reports of durable copies that a node has still to write."""
-
-    def add(self, record: records.Queue) -> None: ...
+    def keep_surplus(self, queue_id: int, surplus: SequenceSet) -> None: ...
 
 
 class Leases(Protocol):
@@ -117,15 +120,18 @@ class RoleHost(ReplicationHost, Protocol):
     """Broker whose vhosts have an object for each queue."""
 
     @property
+    def settings(self) -> MirroringSettings: ...
+    @property
     def incarnation(self) -> int: ...
     @property
     def hot_budget(self) -> MemoryBudget: ...
     @property
-    def copy_reports(self) -> PendingReports: ...
+    def copy_reports(self) -> CopyReports: ...
     @property
-    def rescues(self) -> RecordFollower: ...
+    def rescues(self) -> QueueRescues: ...
     @property
     def range_requests(self) -> RangeRequests: ...
+    def unacked_of(self, queue: Queue, queue_id: int) -> list[Message]: ...
     def deliveries_of(self, queue: Queue) -> Iterable[tuple[Message, Subscriber | None]]: ...
 
 

@@ -12,8 +12,8 @@ import resource
 from typing import TYPE_CHECKING, Any
 
 from mirrormq.auth.client_peer import is_loopback
+from mirrormq.auth.logins import OVERLOADED, Login, authenticate
 from mirrormq.auth.sasl import PLAIN, Credentials
-from mirrormq.broker.logins import OVERLOADED, Login, authenticate
 from mirrormq.config.settings import Settings
 from mirrormq.control.commands import users
 from mirrormq.control.control_protocol import ControlError, Request

@@ -14,8 +14,7 @@ from mirrormq.management.metrics.exposition import Exposition, labels
 from mirrormq.management.metrics.metric_names import METRICS
 
 if TYPE_CHECKING:
-    from mirrormq.broker.per_object_counters import ExchangeCounts, QueueCounts
-    from mirrormq.broker.traffic_counters import ChannelCounters, Traffic
+    from mirrormq.broker.traffic_counters import ChannelCounters, ExchangeCounts, QueueCounts, Traffic
     from mirrormq.channels.channel import Channel
     from mirrormq.connections.connection import Connection
     from mirrormq.management.managed_node import ManagedNode

@@ -8,27 +8,23 @@ commands of a bounded size.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mirrormq.events.journal_log import log_known_faults
 from mirrormq.metadata import commands, records
 from mirrormq.metadata.copy_records import CopyReport
 from mirrormq.metadata.store import INTERNAL_USER
-
-if TYPE_CHECKING:
-    from mirrormq.broker.broker import Broker
+from mirrormq.replication.replication_host import ReportHost
 
 REPORTS_PER_COMMAND = 2000
 """Copies in one command: about 100 kB, a third of what the metadata log sends in one message."""
 
 
 class CopyReports:
-    """Pending reports of one broker."""
+    """Pending reports of one node."""
 
-    def __init__(self, broker: Broker, incarnation: int) -> None:
+    def __init__(self, broker: ReportHost) -> None:
         self._broker = broker
         self._me = broker.settings.name
-        self._incarnation = incarnation
+        self._incarnation = broker.incarnation
         self._journal_reported = self._me not in broker.metadata.state.nodes
         self._queues: dict[int, None] = {}
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrormq.broker.death_headers import first_death, new_death, with_first_death
+from mirrormq.queues.death_headers import first_death, new_death, with_first_death
 from mirrormq.wire.fields import Field, Table, table_of
 from mirrormq.wire.properties import BasicProperties, decode_properties, encode_properties
 

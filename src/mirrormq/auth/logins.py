@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from mirrormq.auth.passwords import PasswordCheck
 from mirrormq.auth.sasl import Credentials
 from mirrormq.metadata import records
-
-if TYPE_CHECKING:
-    from mirrormq.broker.broker import Broker
+from mirrormq.metadata.store import MetadataStore
 
 OVERLOADED = "too many logins of this address or user are waiting; try again later"
 
@@ -31,14 +29,32 @@ class Login:
     """Returns False once the client is gone; neither of the other two is called then."""
 
 
-def authenticate(broker: Broker, login: Login) -> None:
+class LoginSettings(Protocol):
+    """Settings of logins."""
+
+    @property
+    def loopback_users(self) -> Collection[str]: ...
+
+
+class LoginHost(Protocol):
+    """Node that clients log in to."""
+
+    @property
+    def settings(self) -> LoginSettings: ...
+    @property
+    def metadata(self) -> MetadataStore: ...
+    @property
+    def verify_password(self) -> Callable[[PasswordCheck], None]: ...
+
+
+def authenticate(host: LoginHost, login: Login) -> None:
     """Authenticate a client.
 
     An unknown user, and a user that may not connect from this address, take as long as a wrong password.
     The time of a refusal therefore reveals nothing about users.
     """
     name, password = login.credentials.user, login.credentials.password
-    users = broker.metadata.state.users
+    users = host.metadata.state.users
     user_before = users.get(name)
 
     def decide(right: bool) -> None:
@@ -50,7 +66,7 @@ def authenticate(broker: Broker, login: Login) -> None:
             or current.password_hash != user_before.password_hash
         ):
             login.decided(None, f"user '{name}' - invalid credentials")
-        elif not login.is_loopback and name in broker.settings.loopback_users:
+        elif not login.is_loopback and name in host.settings.loopback_users:
             login.decided(None, f"user '{name}' can only connect via localhost")
         else:
             login.decided(current, "")
@@ -60,4 +76,4 @@ def authenticate(broker: Broker, login: Login) -> None:
         return
     # The password for an unknown user is hashed too, so that its refusal takes as long.
     user = records.User(name) if user_before is None else user_before
-    broker.verify_password(PasswordCheck(password, user, login.host, decide, login.overloaded, login.wanted))
+    host.verify_password(PasswordCheck(password, user, login.host, decide, login.overloaded, login.wanted))

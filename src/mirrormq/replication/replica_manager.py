@@ -26,11 +26,12 @@ from mirrormq.queues.publish_ids import SeenPublishIds
 from mirrormq.queues.queue import Queue
 from mirrormq.replication.queue_factory import make_backing_queue, queue_settings
 from mirrormq.replication.replica import Replica, ReplicaOptions, ReplicaWork
+from mirrormq.replication.replication_limits import ReplicationLimits
 from mirrormq.replication.ring_messages import ReplicaMessage, RingBatch
 from mirrormq.replication.synchronisation import SyncPace
 
 if TYPE_CHECKING:
-    from mirrormq.broker.broker import Broker
+    from mirrormq.replication.replication_host import RoleHost
 
 TICK_MS = 500
 """Interval of the tick: a tenth of the time that a mirror may be late."""
@@ -51,12 +52,14 @@ class ReplicaManager:
     """Replicas of one node."""
 
     def __init__(
-        self, broker: Broker, incarnation: int, send: Callable[[str, RingBatch], None],
-        congested: Callable[[str], bool],
+        self, broker: RoleHost, send: Callable[[str, RingBatch], None], congested: Callable[[str], bool],
+        limits: ReplicationLimits,
     ) -> None:  # fmt: skip
         self._broker = broker
+        self._clock, self._journal = broker.clock, broker.journal
         self._me = broker.settings.name
-        self._attempts = count(incarnation * ATTEMPTS_PER_INCARNATION + 1)
+        self._limits = limits
+        self._attempts = count(broker.incarnation * ATTEMPTS_PER_INCARNATION + 1)
         """Numbers of synchronisation attempts over all queues; none is used twice."""
         self._send = send
         self._congested = congested
@@ -93,7 +96,7 @@ class ReplicaManager:
             received = self._last_operations.pop(record.queue_id, 0)
             replica = self._make(record, received)
             backing = replica.wrap(queue.backing, self._broker.unacked_of(queue, record.queue_id))
-            stored = self._broker.journal.queue(record.queue_id).delivered_up_to
+            stored = self._journal.queue(record.queue_id).delivered_up_to
             backing.delivered_up_to = max(stored, queue.marks.delivered_up_to)
             self._mirror(replica, queue)
         else:
@@ -125,7 +128,7 @@ class ReplicaManager:
         if replica is not None and replica.copy is not None:
             replica.copy.deliver(sequence)
         else:
-            self._broker.journal.queue(queue_id).delivered(sequence)
+            self._journal.queue(queue_id).delivered(sequence)
 
     def _mirror(self, replica: Replica, queue: Queue) -> None:
         assert replica.backing is not None and replica.service is not None
@@ -177,13 +180,13 @@ class ReplicaManager:
         """Erase the copy of a deleted queue."""
         self.leave(queue_id)
         self._last_operations.pop(queue_id, None)
-        store = self._broker.journal.queues.get(queue_id)
+        store = self._journal.queues.get(queue_id)
         if store is not None:
             store.erase()
 
     def _make(self, record: records.Queue, received: int = 0) -> Replica:
         broker = self._broker
-        store = broker.journal.queue(record.queue_id)
+        store = self._journal.queue(record.queue_id)
 
         def make_backing(delivered_up_to: int, stored_counts: bool) -> BackingQueue:
             present = broker.metadata.state.queues[record.key]
@@ -209,7 +212,7 @@ class ReplicaManager:
     def _options(self, record: records.Queue) -> ReplicaOptions:
         options = ReplicaOptions(
             durable=record.durable,
-            limits=self._broker.limits.replication,
+            limits=self._limits,
             attempts=self._attempts,
             is_over=self._broker.remote.is_over,
             congested=self._congested,
@@ -308,8 +311,7 @@ class ReplicaManager:
         if urgent:
             self._dirty[queue_id] = replica
         elif replica.backing is not None:
-            clock = self._broker.clock
-            clock.at(clock.now_ms + REMOVALS_WAIT_MS, replica.backing.flush_now)
+            self._clock.at(self._clock.now_ms + REMOVALS_WAIT_MS, replica.backing.flush_now)
 
     @property
     def pending(self) -> bool:
@@ -322,7 +324,7 @@ class ReplicaManager:
             return False
         dirty, self._dirty = self._dirty, {}
         for queue_id, replica in dirty.items():
-            self._take(replica, replica.take(self._broker.clock.now_ms, reporting=False, idle=False))
+            self._take(replica, replica.take(self._clock.now_ms, reporting=False, idle=False))
             self._uncommitted[queue_id] = replica
         return self._post()
 
@@ -331,7 +333,7 @@ class ReplicaManager:
         if not self._uncommitted:
             return
         uncommitted, self._uncommitted = self._uncommitted, {}
-        now_ms = self._broker.clock.now_ms
+        now_ms = self._clock.now_ms
         for queue_id, replica in uncommitted.items():
             if self.replicas.get(queue_id) is replica:
                 work = replica.committed(now_ms)
@@ -356,7 +358,7 @@ class ReplicaManager:
         if replica.service is None or not replica.service.sessions:
             return
         due = replica.service.next_ms()
-        clock, queue_id = self._broker.clock, replica.queue_id
+        clock, queue_id = self._clock, replica.queue_id
         if due is not None and due > clock.now_ms and queue_id not in self._paced:
             self._paced.add(queue_id)
 
@@ -378,7 +380,7 @@ class ReplicaManager:
 
     def _propose(self) -> None:
         proposals, self._proposals = self._proposals, {}
-        now, changes = self._broker.clock.now_ms, []
+        now, changes = self._clock.now_ms, []
         for queue_id, view in proposals.items():
             version, at = self._proposed.get(queue_id, (0, 0))
             if version != view.version or now - at >= PROPOSE_AGAIN_MS:
@@ -392,7 +394,7 @@ class ReplicaManager:
     def _keep_ticking(self) -> None:
         if not self._ticking:
             self._ticking = True
-            self._broker.clock.at(self._broker.clock.now_ms + TICK_MS, self._tick)
+            self._clock.at(self._clock.now_ms + TICK_MS, self._tick)
 
     def _tick(self) -> None:
         self._ticking = False
@@ -400,7 +402,7 @@ class ReplicaManager:
             return
         self._keep_ticking()
         restless, self._restless = self._restless, {}
-        now = self._broker.clock.now_ms
+        now = self._clock.now_ms
         for queue_id, replica in restless.items():
             if self.replicas.get(queue_id) is replica:
                 self._take(replica, replica.take(now, reporting=False))
