@@ -21,6 +21,7 @@ from mirrormq.metadata.log_indexes import LogIndexes, decided_at
 from mirrormq.metadata.records import Queue
 from mirrormq.metadata.ring_view import View
 from mirrormq.metadata.state import MetadataState
+from mirrormq.replication.synchronisation import first_sequence
 from mirrormq.storage.entry_log import EntryLog
 from mirrormq.storage.simulated_disk import SimulatedDisk
 
@@ -142,6 +143,13 @@ def test_a_queue_that_only_the_loser_holds_has_not_forked() -> None:
     assert first(ring("a"), ring("a")) == NOT_FORKED
     assert first(ring("b", epoch=3), ring("a")) == NOT_FORKED
     assert first(ring("a"), ring("b", LogIndexes(5, 25, 25, 25))) == 0, "moved by force"
+
+
+def test_the_only_member_sets_aside_its_later_epochs_if_the_winner_may_promote_a_former_member() -> None:
+    own_epoch = ring("a", LogIndexes(5, 25, 25, 25), epoch=3)
+    theirs = msgspec.structs.replace(ring("a"), former=(FormerMember("b", 1, 5),), waits_for=("a",))
+    assert first(own_epoch, theirs) == first_sequence(3)
+    assert first(own_epoch, msgspec.structs.replace(theirs, former=())) == NOT_FORKED
 
 
 # -- copies that the winner counts on ----------------------------------------------------------------

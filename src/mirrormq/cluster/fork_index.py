@@ -11,6 +11,8 @@ If there are two histories and this node's side loses, all questions are answere
 (`metadata.log_indexes`) with the *common index* of both metadata logs, the last entry that both sides have:
 
     the queue was declared later             the winner has no such queue: this side alone has its messages
+    the winner's ring is this node alone     the copy stays as it is; with former members at the winner,
+                                                 messages of epochs that only this side began are set aside
     the winner began no epoch since, and     the copy belongs to an epoch that both sides know, and the
         may promote this node's copy             messages of that epoch and earlier ones stay in it
     the fork index was measured in a view    only the messages from the fork index on are this side's: all
@@ -125,9 +127,12 @@ def first_unshared(me: str, queue: Queue, fork: LostFork, recorded: ForkIndex | 
     if fork.created_in_partition(queue):
         return 0
     theirs = fork.winners(queue)
-    if theirs is not None and theirs.ring.members == (me,):
+    alone = theirs is not None and theirs.ring.members == (me,)
+    if alone and theirs is not None and not theirs.former:
         return NOT_FORKED
-    if theirs is not None and counts_on(me, queue, theirs, fork.common):
+    if theirs is not None and (alone or counts_on(me, queue, theirs, fork.common)):
+        # The winner promotes a former member if it does not trust this node's disk. A rescue
+        # (`copy_records.Rescue`) does not find messages of epochs that the winner never began.
         return first_sequence(theirs.ring.epoch + 1)
     if recorded is None or recorded.view > fork.common:
         return 0
