@@ -16,7 +16,7 @@ from mirrormq.cluster.lifecycle import LifecyclePhase
 from mirrormq.metadata.state import MetadataState
 from mirrormq.simulator.fault_plan import Fault
 from mirrormq.simulator.membership_churn import ChurnHost
-from mirrormq.simulator.network import Network
+from mirrormq.simulator.network import ROUND_MS, Network
 from mirrormq.simulator.simulated_application import SimulatedApplication
 from mirrormq.simulator.simulated_node import METADATA, SimulatedNode
 from mirrormq.storage.simulated_disk import SimulatedDisk
@@ -40,6 +40,18 @@ class DiskSnapshots(ChurnHost, Protocol):
 
     def single_copy(self, from_ms: int, to_ms: int) -> None:
         """Excuse messages confirmed in this time: they may have been on one disk only, which failed."""
+
+    def excuse_reports(self, from_ms: int, to_ms: int) -> None:
+        """Excuse reports of deliveries in this time: no disk may have them."""
+
+
+class _DiskCopy(NamedTuple):
+    """Copy of a node's durable files, by directory."""
+
+    taken_ms: int
+    unsynced_since_ms: int
+    """Time of the oldest change that the copy lacks because it was not synced."""
+    files: dict[str, dict[str, bytes]]
 
 
 class _Shutdown(NamedTuple):
@@ -65,15 +77,16 @@ class DiskFaults:
         self._stop = stop
         self._start = start
         self._changes = changes
-        self._older: dict[int, dict[str, dict[str, bytes]]] = {}
+        self._older: dict[int, _DiskCopy] = {}
         """Copies of disks, by the number of the fault that will put them back."""
         self.happened = 0
         """Number of faults that were carried out, and damaged something."""
 
     def begin(self, fault: Fault) -> None:
         """Take the disk copy that `end` puts back."""
-        disk = self._cabinet.nodes[fault.nodes[0]].disk
-        self._older[fault.number] = {name: disk.snapshot(name) for name in DIRECTORIES}
+        disk, now = self._cabinet.nodes[fault.nodes[0]].disk, self._cabinet.timeline.now_ms
+        files = {name: disk.snapshot(name) for name in DIRECTORIES}
+        self._older[fault.number] = _DiskCopy(now, disk.unsynced_since_ms(), files)
 
     def end(self, fault: Fault, retries: int = RETRIES) -> None:
         """Stop the victim, or every node, damage the victim's disk, and start the stopped nodes."""
@@ -147,7 +160,10 @@ class DiskFaults:
             self._cabinet.note(f"{name} has a garbled journal")
         else:
             self._cabinet.note(f"{name} gets an older copy of its disk")
-            for directory, files in self._older[fault.number].items():
+            copy = self._older[fault.number]
+            # A delivery does not wait for the disk, so the copy may lack its record.
+            self._cabinet.excuse_reports(copy.unsynced_since_ms - ROUND_MS, copy.taken_ms)
+            for directory, files in copy.files.items():
                 disk.restore(directory, files)
         self.happened += 1
 

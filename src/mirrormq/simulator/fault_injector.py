@@ -13,13 +13,10 @@ from mirrormq.protocol_version import PROTOCOL_VERSION, PROTOCOL_VERSION_OLDEST
 from mirrormq.simulator.disk_faults import DiskFaults
 from mirrormq.simulator.fault_plan import UPGRADE, Fault
 from mirrormq.simulator.membership_churn import ChurnHost, MembershipChurn
-from mirrormq.simulator.network import LATENCY_MS, SILENCE_MS, Network
+from mirrormq.simulator.network import ROUND_MS, SILENCE_MS, Network
 from mirrormq.simulator.simulated_node import SimulatedNode
 
 CLOG_MS = 5000
-ROUND_MS = 10 * LATENCY_MS
-"""Maximum time of an operation round a ring."""
-
 SETTLED_MS = 1000
 """Time after which a ring has closed over a process that died."""
 

@@ -30,6 +30,9 @@ DIAL_MS = 60
 LATENCY_MS = 3
 """Longest latency without faults."""
 
+ROUND_MS = 10 * LATENCY_MS
+"""Maximum time of an operation round a ring."""
+
 END = b""
 """Marker after the last message: the connection was closed. No message is empty."""
 
