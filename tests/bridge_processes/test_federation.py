@@ -237,7 +237,14 @@ def test_failing_links_show_their_reason(node: MirrorMQ, client: Client) -> None
     assert (row["type"], row["exchange"], row["upstream_exchange"]) == ("exchange", "fed.bad", "fed.bad")
     listed = node.control("federation_status", "--only-down")
     assert f'id => <<"{row["id"]}">>' in listed and "status => error" in listed
-    assert client.delete(f"federation-links/vhost/%2F/{row['id']}/{row['node']}/restart").status == 204
+    assert client.get("federation-links/state/down/") == client.get("federation-links/%2F/state/down")
+    restart = f"federation-links/vhost/%2F/{row['id']}/{row['node']}/restart"
+    client.put("users/watcher", {"password": "watcher", "tags": "monitoring"})
+    watcher = Client(node.management_port, "watcher", "watcher")
+    for path in ("federation-links", "federation-links/%2F", "federation-links/%2F/state/down"):
+        assert watcher.get(path) == [], "the user may not enter the vhost"
+    assert watcher.delete(restart).status == 404
+    assert client.delete(restart).status == 204
     assert client.delete(f"federation-links/vhost/%2F/00000000/{row['node']}/restart").status == 404
     with pytest.raises(RuntimeError, match="Link with the given ID was not found"):
         node.control("restart_federation_link", "00000000")

@@ -14,7 +14,8 @@ from mirrormq.metadata.commands import RestartLink
 
 
 async def _links(call: ApiRequest) -> list[FederationLink]:
-    vhosts = set(call.chosen_vhosts())
+    """Return the links that the user may see, as of shovels."""
+    vhosts = set(call.chosen_vhosts()) & set(call.vhosts())
     rows = await call.node.carry_out(Request(LIST_LINKS, [], {}))
     return [link for link in federation_rows.all_links(call.state, rows) if link.key[0] in vhosts]
 
@@ -33,7 +34,8 @@ async def list_down(call: ApiRequest) -> ListReply:
 
 def restart(call: ApiRequest) -> EmptyReply:
     for link in federation_rows.all_links(call.state, ()):
-        if (link.key[0], link.id, link.node) == (call.vhost, call.parts["id"], call.parts["node"]):
+        chosen = (link.key[0], link.id, link.node) == (call.vhost, call.parts["id"], call.parts["node"])
+        if chosen and call.vhost in call.vhosts():
             call.write(RestartLink(*link.key))
             return EmptyReply()
     raise not_found()
