@@ -54,6 +54,24 @@ VALID = {**ENDS, "src-queue": "a", "dest-queue": "b"}
             {**VALID, "dest-publish-properties": {"content_type": 3}},
             ["content_type should be binary, actually was 3"],
         ),
+        (
+            {**VALID, "dest-publish-properties": {"headers": {"a": [1, {"b": True}], "c": None}}},
+            [],
+        ),
+        ({**VALID, "dest-publish-properties": {"headers": 3}}, ["headers not a list 3"]),
+        (
+            {**VALID, "dest-publish-properties": {"headers": {"n": 2**63}}},
+            [f"headers cannot be headers of a message: {2**63} does not fit a field of 64 bits"],
+        ),
+        (
+            {**VALID, "dest-unroutable": "x"},
+            ['dest-unroutable should be one of [<<"keep">>,<<"drop">>], actually was <<"x">>'],
+        ),
+        ({**VALID, "src-predeclared": 1}, ["src-predeclared should be boolean, actually was 1"]),
+        (
+            {**VALID, "src-consumer-name": "c" * 256},
+            ["src-consumer-name should be less than 255 bytes, actually was 256"],
+        ),
         ({**VALID, "dest-publish-properties": "x"}, ['dest-publish-properties not a list <<"x">>']),
         (VALID, []),
         (

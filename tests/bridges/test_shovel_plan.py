@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from mirrormq.bridges.shovel_parameters import definition_of
 from mirrormq.bridges.shovel_plan import ShovelTransform, forward_entry, plan_of
 from mirrormq.wire import methods
-from mirrormq.wire.fields import plain
-from tests.bridges.link_bench import LinkBench, filled
+from mirrormq.wire.fields import plain, table_of
+from tests.bridges.link_bench import LinkBench, drained, filled
 from tests.harness import Received
+
+
+def bench_of(value: dict[str, Any]) -> LinkBench:
+    """Return two brokers with a shovel that has not started."""
+    given = {"src-uri": "amqp://source", "dest-uri": "amqp://destination", "src-queue": "from", **value}
+    definition = definition_of(given)
+    entry = forward_entry(definition, "/", "s", "cluster", "amqp://source", "amqp://destination")
+    return LinkBench(plan_of("s", definition, ShovelTransform(definition, lambda: entry, lambda: 1234)))
 
 
 def moved(value: dict[str, Any], queue: str = "to", **properties: Any) -> Received:
     """Return one message after a shovel moved it."""
-    given = {"src-uri": "amqp://source", "dest-uri": "amqp://destination", "src-queue": "from", **value}
-    definition = definition_of(given)
-    entry = forward_entry(definition, "/", "s", "cluster", "amqp://source", "amqp://destination")
-    bench = LinkBench(plan_of("s", definition, ShovelTransform(definition, lambda: entry, lambda: 1234)))
+    bench = bench_of(value)
     client = filled(bench, 0)
     client.publish("from", b"body", **properties)
     client.read()
@@ -47,6 +54,52 @@ def test_properties_are_overwritten() -> None:
     assert received.properties is not None
     assert (received.properties.type_, received.properties.delivery_mode) == ("t", 2)
     assert received.properties.app_id == "kept"
+
+
+def test_headers_are_added_and_replaced() -> None:
+    value = {"dest-queue": "to", "dest-publish-properties": {"headers": {"a": "new", "b": [1]}}}
+    received = moved(value, headers=table_of({"a": "old", "kept": True}))
+    assert received.properties is not None and received.properties.headers is not None
+    assert plain(received.properties.headers) == {"a": "new", "kept": True, "b": [1]}
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        ({"dest-queue": "to", "src-predeclared": True}, "from"),
+        ({"dest-queue": "to", "dest-predeclared": True}, "to"),
+    ],
+    ids=["source", "destination"],
+)
+def test_a_predeclared_queue_must_exist(value: dict[str, Any], name: str) -> None:
+    bench = bench_of({**value, "reconnect-delay": 1})
+    bench.start()
+    bench.settle()
+    status = bench.link.status()
+    assert status.state == "terminated" and f"no queue '{name}' in vhost '/'" in status.reason
+    for node in (bench.source, bench.destination):
+        node.connect().call(methods.encode_queue_declare(name, arguments=table_of({"x-max-length": 9})))
+    bench.advance(1_000)
+    assert bench.link.status().state == "running"
+
+
+def test_an_unroutable_message_is_dropped_on_request() -> None:
+    bench = bench_of({"dest-exchange": "amq.direct", "dest-unroutable": "drop"})
+    filled(bench, 2)
+    bench.start()
+    bench.settle()
+    status = bench.link.status()
+    assert (status.state, status.forwarded, status.refused) == ("running", 2, 0)
+    assert drained(bench.source, "from") == []
+
+
+def test_the_consumer_bears_the_given_name() -> None:
+    bench = bench_of({"dest-queue": "to", "src-consumer-name": "mover"})
+    bench.start()
+    bench.settle()
+    queue = bench.source.broker.vhosts["/"].local_queue("from")
+    assert queue is not None
+    assert [consumer.describe().tag for consumer in queue.consumers.all] == ["mover"]
 
 
 def test_headers_show_the_route_of_a_message() -> None:

@@ -57,6 +57,11 @@ def test_every_key_has_its_type(tmp_path: Path) -> None:
         shovel.a\\.b.dest-queue-args.x-single-active-consumer = true
         shovel.a\\.b.dest-publish-properties.app_id = 5
         shovel.a\\.b.dest-publish-properties.delivery_mode = 2
+        shovel.a\\.b.dest-publish-properties.headers.x-origin = here
+        shovel.a\\.b.src-predeclared = true
+        shovel.a\\.b.src-consumer-name = mover
+        shovel.a\\.b.dest-predeclared = true
+        shovel.a\\.b.dest-unroutable = drop
         shovel.a\\.b.dest-add-forward-headers = true
         shovel.a\\.b.ack-mode = on-publish
         shovel.a\\.b.reconnect-delay = 0.5
@@ -73,7 +78,11 @@ def test_every_key_has_its_type(tmp_path: Path) -> None:
             destination_queue_arguments={
                 "x-max-length": 10, "x-overflow": "reject-publish", "x-single-active-consumer": True,
             },
-            publish_properties={"app_id": "5", "delivery_mode": 2},
+            publish_properties={"app_id": "5", "delivery_mode": 2, "headers": {"x-origin": "here"}},
+            source_predeclared=True,
+            consumer_tag="mover",
+            destination_predeclared=True,
+            drops_unroutable=True,
             add_forward_headers=True,
             ack_mode=AckMode.ON_PUBLISH,
             reconnect_delay_s=0.5,
@@ -92,6 +101,8 @@ FAULTS = {
     "shovel.s.src-delete-after = queue-length": "must be never (a shovel that ends is a parameter",
     "shovel.s.ack-mode = on_confirm": "must be one of on-confirm, on-publish, no-ack, not `on_confirm`.",
     "shovel.s.src-protocol = amqp10": "must be amqp091, not `amqp10`.",
+    "shovel.s.dest-publish-properties.headers = x": "unknown key shovel.s.dest-publish-properties.headers",
+    "shovel.s.dest-unroutable = lose": "must be one of keep, drop, not `lose`.",
     "shovel.s.src-exchange = x": "set shovel.s.src-queue or shovel.s.src-exchange, not both.",
     "shovel.s.src-queue-args = x": "unknown key shovel.s.src-queue-args; the nearest known key is",
     "shovel.s.src-queue-args.x-max-length = x": "must be a whole number, not `x`.",

@@ -10,6 +10,7 @@ from mirrormq.bridges import parameter_checks as check
 from mirrormq.bridges.link_plan import DEFAULT_PREFETCH, DEFAULT_RECONNECT_DELAY_S, AckMode
 from mirrormq.bridges.parameter_checks import ParameterKey
 from mirrormq.wire.erlang_terms import term
+from mirrormq.wire.fields import encode_table, table_of
 
 NAME_BYTES_MAX = 255
 
@@ -45,7 +46,7 @@ def _delete_after(name: str, value: Any) -> list[str]:
     return [f"{name} should be {wanted}, actually was {term(value)}"]
 
 
-def _queue_name(name: str, value: Any) -> list[str]:
+def _short_name(name: str, value: Any) -> list[str]:
     if not isinstance(value, str):
         return check.text(name, value)
     size = len(value.encode())
@@ -57,9 +58,24 @@ TEXT_PROPERTIES = (
     "user_id", "app_id", "cluster_id",
 )  # fmt: skip
 NUMBER_PROPERTIES = ("delivery_mode", "priority", "timestamp")
+HEADERS_PROPERTY = "headers"
+
+
+def _headers(name: str, value: Any) -> list[str]:
+    """Check a table of headers: any names and values that a message can carry."""
+    if not isinstance(value, dict):
+        return check.check_object(name, (), value)
+    try:
+        encode_table(table_of(value))
+    except (ValueError, TypeError) as error:
+        return [f"{name} cannot be headers of a message: {error}"]
+    return []
+
+
 PROPERTY_KEYS = (
     *(ParameterKey(name, check.text) for name in TEXT_PROPERTIES),
     *(ParameterKey(name, check.number) for name in NUMBER_PROPERTIES),
+    ParameterKey(HEADERS_PROPERTY, _headers),
 )
 
 
@@ -76,6 +92,9 @@ def _texts(name: str, value: Any) -> list[str]:
 AMQP_0_9_1, AMQP_1_0 = "amqp091", "amqp10"
 """Protocols of a shovel's ends. Parameters of both are valid, as in RabbitMQ; links run the first only."""
 
+KEEP, DROP = "keep", "drop"
+"""Treatment of a message that the destination routes to no queue: it stays in the source, or is dropped."""
+
 _protocol = check.one_of(AMQP_1_0, AMQP_0_9_1)
 COMMON_KEYS = (
     ParameterKey("reconnect-delay", check.number),
@@ -89,6 +108,8 @@ SOURCE_KEYS = {
         ParameterKey("src-exchange", check.text),
         ParameterKey("src-exchange-key", check.text),
         ParameterKey("src-queue", check.text),
+        ParameterKey("src-predeclared", check.boolean),
+        ParameterKey("src-consumer-name", _short_name),
         ParameterKey("src-queue-args", _arguments(QUEUE_ARGUMENTS)),
         ParameterKey("src-consumer-args", _arguments(CONSUMER_ARGUMENTS)),
         ParameterKey("prefetch-count", check.number),
@@ -108,7 +129,9 @@ DESTINATION_KEYS = {
         ParameterKey("dest-uri", check.uris, mandatory=True),
         ParameterKey("dest-exchange", check.text),
         ParameterKey("dest-exchange-key", check.text),
-        ParameterKey("dest-queue", _queue_name),
+        ParameterKey("dest-queue", _short_name),
+        ParameterKey("dest-predeclared", check.boolean),
+        ParameterKey("dest-unroutable", check.one_of(KEEP, DROP)),
         ParameterKey("dest-queue-args", _arguments(QUEUE_ARGUMENTS)),
         ParameterKey("add-forward-headers", check.boolean),
         ParameterKey("add-timestamp-header", check.boolean),
@@ -127,7 +150,8 @@ DESTINATION_KEYS = {
         ParameterKey("dest-properties", _texts),
     ),
 }
-"""Keys of each end, in the order in which RabbitMQ checks them."""
+"""Keys of each end, in the order in which RabbitMQ checks them. `src-predeclared`, `src-consumer-name` and
+`dest-predeclared` are of later RabbitMQs, `dest-unroutable` is MirrorMQ's."""
 
 
 def _end_protocol(value: Mapping[str, Any], key: str) -> str:
@@ -185,12 +209,18 @@ class ShovelDefinition:
     source_queue: str | None = None
     source_exchange: str | None = None
     source_exchange_key: str = ""
+    source_predeclared: bool = False
+    """The source's queue must exist."""
     source_queue_arguments: Mapping[str, Any] = field(default_factory=dict)
+    consumer_tag: str = ""
     consumer_arguments: Mapping[str, Any] = field(default_factory=dict)
     prefetch: int = DEFAULT_PREFETCH
     limit: int | None = None
     limit_to_ready: bool = False
     destination_queue: str | None = None
+    destination_predeclared: bool = False
+    """The destination's queue must exist."""
+    drops_unroutable: bool = False
     destination_exchange: str | None = None
     destination_exchange_key: str | None = None
     destination_queue_arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -214,12 +244,16 @@ def definition_of(value: Mapping[str, Any]) -> ShovelDefinition:
         source_queue=value.get("src-queue"),
         source_exchange=value.get("src-exchange"),
         source_exchange_key=value.get("src-exchange-key", ""),
+        source_predeclared=value.get("src-predeclared", False),
+        consumer_tag=value.get("src-consumer-name", ""),
         source_queue_arguments=dict(value.get("src-queue-args") or {}),
         consumer_arguments=dict(value.get("src-consumer-args") or {}),
         prefetch=max(0, int(_newer(value, "src-", "prefetch-count", DEFAULT_PREFETCH))),
         limit=int(delete_after) if check.is_number(delete_after) else None,
         limit_to_ready=delete_after == "queue-length",
         destination_queue=value.get("dest-queue"),
+        destination_predeclared=value.get("dest-predeclared", False),
+        drops_unroutable=value.get("dest-unroutable") == DROP,
         destination_exchange=value.get("dest-exchange"),
         destination_exchange_key=value.get("dest-exchange-key"),
         destination_queue_arguments=dict(value.get("dest-queue-args") or {}),

@@ -7,8 +7,8 @@ from typing import Any
 
 from mirrormq.bridges.link_plan import Destination, LinkPlan, Outgoing, Setup, Source, Subscription
 from mirrormq.bridges.link_status import shown_uri
-from mirrormq.bridges.setup_scripts import bound_exclusive_queue, declared_queue
-from mirrormq.bridges.shovel_parameters import AMQP_1_0, ShovelDefinition
+from mirrormq.bridges.setup_scripts import bound_exclusive_queue, declared_queue, existing_queue
+from mirrormq.bridges.shovel_parameters import AMQP_1_0, HEADERS_PROPERTY, ShovelDefinition
 from mirrormq.client.amqp_uri import parse_amqp_uri
 from mirrormq.client.client_connection import ClientConnection
 from mirrormq.client.client_events import Delivery
@@ -31,9 +31,12 @@ class ShovelTransform:
         self._forward = forward
         """Returns the entry of the header `x-shovelled`, which names the URIs in use."""
         self._now_s = now_s
+        given = dict(definition.publish_properties)
+        self._headers = table_of(given.pop(HEADERS_PROPERTY, {}))
+        """Headers that each message gets; they replace its headers of the same names."""
         self._overwritten: dict[str, Any] = {
             "type_" if name == "type" else name: value if isinstance(value, str) else int(value)
-            for name, value in definition.publish_properties.items()
+            for name, value in given.items()
         }
         self._exchange: str | None = None
         self._routing_key: str | None = None
@@ -45,7 +48,10 @@ class ShovelTransform:
         if definition.destination_exchange is not None:
             self._exchange = definition.destination_exchange
         self._keeps_properties = not (
-            self._overwritten or definition.add_forward_headers or definition.add_timestamp_header
+            self._overwritten
+            or self._headers
+            or definition.add_forward_headers
+            or definition.add_timestamp_header
         )
 
     def __call__(self, delivery: Delivery, _source: ClientConnection) -> Outgoing:
@@ -58,7 +64,7 @@ class ShovelTransform:
 
     def _properties(self, encoded: bytes) -> bytes:
         properties = decode_properties(encoded, 0)
-        headers = dict(properties.headers or {})
+        headers = {**(properties.headers or {}), **self._headers}
         if self._definition.add_forward_headers:
             before = headers.get(FORWARD_HEADER)
             entries = list(before.value) if before is not None and isinstance(before.value, list) else []
@@ -127,7 +133,9 @@ def plan_of(name: str, definition: ShovelDefinition, transform: ShovelTransform)
         )
 
     def set_up_source(_connection: ClientConnection) -> Setup[Subscription]:
-        if definition.source_queue is not None:
+        if definition.source_queue is not None and definition.source_predeclared:
+            declared = yield from existing_queue(definition.source_queue)
+        elif definition.source_queue is not None:
             arguments = table_of(definition.source_queue_arguments)
             declared = yield from declared_queue(definition.source_queue, arguments)
         else:
@@ -136,7 +144,11 @@ def plan_of(name: str, definition: ShovelDefinition, transform: ShovelTransform)
         return Subscription(declared.queue, declared.message_count)
 
     def set_up_destination(_connection: ClientConnection) -> Setup[None]:
-        if definition.destination_queue is not None:
+        if definition.destination_queue is None:
+            return
+        if definition.destination_predeclared:
+            yield from existing_queue(definition.destination_queue)
+        else:
             arguments = table_of(definition.destination_queue_arguments)
             yield from declared_queue(definition.destination_queue, arguments)
 
@@ -146,9 +158,14 @@ def plan_of(name: str, definition: ShovelDefinition, transform: ShovelTransform)
             tuple(map(parse_amqp_uri, definition.source_uris)),
             set_up_source,
             definition.prefetch,
+            definition.consumer_tag,
             consumer_arguments=table_of(definition.consumer_arguments),
         ),
-        Destination(tuple(map(parse_amqp_uri, definition.destination_uris)), set_up_destination),
+        Destination(
+            tuple(map(parse_amqp_uri, definition.destination_uris)),
+            set_up_destination,
+            mandatory=not definition.drops_unroutable,
+        ),
         transform,
         definition.ack_mode,
         definition.reconnect_delay_s,

@@ -19,6 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from mirrormq.bridges.shovel_parameters import (
     CONSUMER_ARGUMENTS,
+    DROP,
+    HEADERS_PROPERTY,
+    KEEP,
     NUMBER_PROPERTIES,
     QUEUE_ARGUMENTS,
     TEXT_PROPERTIES,
@@ -107,10 +110,14 @@ KEYS: Mapping[str, Reader] = {
     "src-queue": _text,
     "src-exchange": _text,
     "src-exchange-key": _text,
+    "src-predeclared": _boolean,
+    "src-consumer-name": _text,
     "src-prefetch-count": _count,
     "src-delete-after": _never,
     "dest-protocol": _one_of("amqp091"),
     "dest-queue": _text,
+    "dest-predeclared": _boolean,
+    "dest-unroutable": _one_of(KEEP, DROP),
     "dest-exchange": _text,
     "dest-exchange-key": _text,
     "dest-add-forward-headers": _boolean,
@@ -127,6 +134,8 @@ TABLES: Mapping[str, Mapping[str, Reader]] = {
         **dict.fromkeys(NUMBER_PROPERTIES, _count),
     },
 }
+HEADERS = ("dest-publish-properties", HEADERS_PROPERTY)
+"""Key of a table of texts with any names: shovel.NAME.dest-publish-properties.headers.HEADER."""
 URI_KEYS = ("src-uri", "dest-uri")
 
 
@@ -147,6 +156,8 @@ def _definition(name: str, entries: list[ShovelEntry]) -> ShovelDefinition:
             uris.setdefault(key, []).append((_uri_position(entry), _uri(entry)))
         elif key in TABLES and len(rest) == 1 and rest[0] in TABLES[key]:
             value.setdefault(key, {})[rest[0]] = _read(TABLES[key][rest[0]], entry)
+        elif (key, *rest[:1]) == HEADERS and len(rest) == 2:
+            value.setdefault(key, {}).setdefault(HEADERS_PROPERTY, {})[rest[1]] = entry.value
         elif key in KEYS and not rest:
             value[key] = _read(KEYS[key], entry)
         else:
