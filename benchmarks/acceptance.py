@@ -75,6 +75,12 @@ TRIALS = (
         "python -m pytest -q -s --timeout 3600 tests/migration_processes",
         {"MIGRATION_MESSAGES": "200000"},
     ),
+    Trial("bridges", f"{PYTEST} tests/bridge_processes tests/tls/test_shovel_over_tls.py"),
+    Trial(
+        "proxies",
+        "python -m pytest -q -s --timeout 3600 tests/cli/test_balancing.py tests/cli/test_virtual_address.py "
+        "tests/cli/test_load_through_a_proxy.py",
+    ),
     Trial("scale", "python -m benchmarks.scale"),
     Trial("audit", "python -m tests.spark.large measure --rows 1000000 5000000"),
     Trial("image", "python -m tests.deploy.image"),
