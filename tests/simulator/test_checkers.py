@@ -246,7 +246,7 @@ def hang(end: Ended) -> None:
             "delivered again while a client held it: 1 (m2 to e at 2, d had it)",
         ),
         (
-            lambda: PublishIdsAreKeptOnce(lambda queue: queue == "q", parting=False),
+            lambda: PublishIdsAreKeptOnce(lambda queue: queue == "q"),
             keep_twice,
             "kept more than once in q: 1 (m3)",
         ),

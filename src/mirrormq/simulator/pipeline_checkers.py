@@ -9,18 +9,18 @@ from mirrormq.simulator.checkers import EndState, some
 
 
 class PublishIdsAreKeptOnce:
-    """Publish ids: a queue holds each message of a producer once, however often it was published. After a
-    fork the orphans of the losing side may repeat messages that were in flight."""
+    """Publish ids: a queue holds each message of a producer once, however often it was published. Only an
+    orphan may repeat a message: it was in flight when a fork began, or when a disk failed."""
 
-    def __init__(self, numbered: Callable[[str], bool], *, parting: bool) -> None:
+    def __init__(self, numbered: Callable[[str], bool]) -> None:
         self._numbered = numbered
         """Return whether only producers with publish ids publish to a queue."""
-        self._parting = parting
 
     def finish(self, end: EndState) -> Iterator[str]:
-        for copy in end.filled() if not self._parting else ():
+        orphans = {delivery.body for delivery in end.history.delivered if delivery.orphaned}
+        for copy in end.filled():
             if copy.master and self._numbered(copy.queue):
-                counts = Counter(copy.bodies)
+                counts = Counter(body for body in copy.bodies if body not in orphans)
                 if twice := [body for body, count in counts.items() if count > 1]:
                     yield f"kept more than once in {copy.queue}: {some(twice)}"
 

@@ -172,7 +172,7 @@ class World:
             checkers.EverythingSettles(), self.minority, self.watch.one_master, self.watch.logs,
             self.watch.rings, self.watch.acks, checkers.OneIsActive(single, self.watch.damaged),
             checkers.TakesAreRepeatable(parting=parting), self.held, checkers.NothingIsStranded(),
-            PublishIdsAreKeptOnce(numbered, parting=parting), ReadsAreRepeatable(parting=parting),
+            PublishIdsAreKeptOnce(numbered), ReadsAreRepeatable(parting=parting),
             *self.link_run.checkers,
         ]  # fmt: skip
         drawn = options.schedule
