@@ -36,9 +36,10 @@ for _ in range(2):
 JOB = """
 import sys
 from mirrormq.spark import register
+from mirrormq.spark.registry_body import registry_body
 from pyspark.sql import SparkSession
 
-_, uri, queue, target, checkpoint = sys.argv
+_, uri, queue, target, checkpoint, schemas = sys.argv
 spark = SparkSession.builder.appName("recipe").getOrCreate()
 register(spark)
 messages = spark.readStream.format("mirrormq").option("uri", uri).option("queue", queue).load()
@@ -47,6 +48,9 @@ writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start
 rows = spark.read.parquet(target).select("body")
 place = {"exchange": "", "routingKey": queue + ".copy"}
 rows.write.format("mirrormq").mode("append").option("uri", uri).options(**place).save()
+avro = rows.selectExpr("unhex(hex(2 * length(body))) as body")
+numbers = registry_body(avro, schemas, "number", header=False)
+print("decoded", numbers.where("value.n is not null").count())
 """
 QUEUE = "spark.recipe"
 MESSAGES = 500
@@ -105,6 +109,9 @@ def test_spark_submit_sends_the_packages_in_an_archive(
 
     archive = tmp_path / "mirrormq-spark.tar.gz"
     subprocess.run([*PACKAGE, "--to", str(archive)], check=True, timeout=120, capture_output=True)
+    (tmp_path / "number.avsc").write_text(
+        '{"type": "record", "name": "r", "fields": [{"name": "n", "type": "long"}]}'
+    )
     job = tmp_path / "job.py"
     job.write_text(JOB)
     home = Path(pyspark.__file__).parent
@@ -112,7 +119,7 @@ def test_spark_submit_sends_the_packages_in_an_archive(
     command += ["--archives", f"{archive}#mirrormq-spark"]
     for key, value in {**SMALL, "spark.executorEnv.PYTHONPATH": "./mirrormq-spark"}.items():
         command += ["--conf", f"{key}={value}"]
-    command += [str(job), uri, QUEUE, str(tmp_path / "rows"), str(tmp_path / "checkpoint")]
+    command += [str(job), uri, QUEUE, str(tmp_path / "rows"), str(tmp_path / "checkpoint"), str(tmp_path)]
     environment = {
         **{key: value for key, value in os.environ.items() if key != "PYSPARK_PYTHON"},
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "SPARK_HOME": str(home),
@@ -120,6 +127,7 @@ def test_spark_submit_sends_the_packages_in_an_archive(
     }  # fmt: skip
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
+    assert f"decoded {MESSAGES}" in done.stdout, "the archive lacks fastavro"
     found = pq.read_table(tmp_path / "rows", columns=["body"], partitioning=None)["body"].to_pylist()
     assert sorted(map(int, found)) == list(range(MESSAGES))
     assert channel.queue_declare(f"{QUEUE}.copy", passive=True).method.message_count == MESSAGES

@@ -90,6 +90,13 @@ def json_body(messages: DataFrame, schema: StructType | str, column: str = "valu
     fields are null: publishers may add fields.
     """
     from pyspark.sql import functions as f
+
+    return messages.withColumn(column, parsed_json(f.col("body"), schema))
+
+
+def parsed_json(body: Column, schema: StructType | str) -> Column:
+    """Return a binary column, parsed as JSON of this schema."""
+    from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructField, StructType
 
     wanted = StructType.fromDDL(schema) if isinstance(schema, str) else schema
@@ -99,11 +106,11 @@ def json_body(messages: DataFrame, schema: StructType | str, column: str = "valu
         )
     # Without this field Spark returns a struct of nulls for invalid JSON, as for an empty object.
     whole = StructType([*wanted.fields, StructField(UNREADABLE, StringType())])
-    text = f.try_validate_utf8(f.col("body").cast("string"))
+    text = f.try_validate_utf8(body.cast("string"))
     parsed = f.from_json(text, whole, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNREADABLE})
     fields = f.struct(*[parsed.getField(name).alias(name) for name in wanted.names])
     is_good = parsed.isNotNull() & parsed.getField(UNREADABLE).isNull()
-    return messages.withColumn(column, f.when(is_good, fields))
+    return f.when(is_good, fields)
 
 
 def split_bad(decoded: DataFrame, column: str | None = None) -> tuple[DataFrame, DataFrame]:

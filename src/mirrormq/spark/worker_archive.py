@@ -21,6 +21,8 @@ from mirrormq.spark.pipeline_errors import PipelineError
 PACKAGES = ("mirrormq", "pyspark_mirrormq")
 LIBRARIES = ("msgspec", "numpy", "pyarrow")
 """Distributions that tasks import. `tests/spark_cluster/test_workers.py` runs a query with nothing else."""
+LIBRARIES_OF_SCHEMAS = ("fastavro", "protobuf")
+"""Distributions of the extra `schemas`, which the archive has if they are installed."""
 
 COMPRESSION = 1
 """Level of gzip: higher ones take ten times as long for a tenth of the size."""
@@ -62,10 +64,12 @@ def _files() -> Iterator[tuple[Path, str]]:
         for path in sorted(root.rglob("*")):
             if path.is_file() and path.suffix != ".pyc":
                 yield path, f"{package}/{path.relative_to(root).as_posix()}"
-    for library in LIBRARIES:
+    for library in (*LIBRARIES, *LIBRARIES_OF_SCHEMAS):
         try:
             found = distribution(library)
         except PackageNotFoundError:
+            if library in LIBRARIES_OF_SCHEMAS:
+                continue
             raise PipelineError(
                 f"the package {library} is not installed: run pip install 'mirrormq[spark]'"
             ) from None
