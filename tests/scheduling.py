@@ -31,6 +31,7 @@ OWN_SPARK = frozenset(
         "test_example",
         "test_interrupts",
         "test_leases_of_queries",
+        "test_notebook",
         "test_pipelines",
         "test_plain_script",
         "test_session",
