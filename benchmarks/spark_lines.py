@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -68,22 +69,27 @@ CELERY = MessageKind("Celery's", _celery_properties)
 KINDS = (IDENTICAL, OWN, CELERY)
 
 
-def fill(uri: str, queue: str, messages: int, kind: MessageKind = IDENTICAL) -> None:
+def fill(
+    uri: str, queue: str, messages: int, kind: MessageKind = IDENTICAL, body_bytes: int = BODY_BYTES
+) -> None:
     """Declare a durable queue and publish persistent messages to it."""
     connection = pika.BlockingConnection(pika.URLParameters(uri))
     connection.channel().queue_declare(queue, durable=True)
     connection.close()
-    publish, body = method_frame(CHANNEL, encode_basic_publish("", queue, True)), b"x" * BODY_BYTES
+    publish, body = method_frame(CHANNEL, encode_basic_publish("", queue, True)), b"x" * body_bytes
     with SparkPublisher(Nodes(parse_uris(uri))) as publisher:
         for number in range(messages):
             properties = encode_properties(kind.properties(number))
             publisher.publish(publish + build_frames(CHANNEL, properties, body, FRAME_MAX_BYTES))
 
 
-def ours_to_parquet(spark: SparkSession, uri: str, queue: str, directory: Path) -> float:
-    """Consume the queue into Parquet, exactly once; return the seconds."""
+def ours_to_parquet(
+    spark: SparkSession, uri: str, queues: str, directory: Path, partitions: int = 1
+) -> float:
+    """Consume the queues (names with commas) into Parquet, exactly once; return the seconds."""
     began = time.monotonic()
-    frame = spark.readStream.format("mirrormq").options(uri=uri, queue=queue).load()
+    options = {"uri": uri, "queues": queues, "minPartitions": str(partitions)}
+    frame = spark.readStream.format("mirrormq").options(**options).load()
     query = (
         frame.writeStream.format("parquet")
         .options(path=str(directory / "out"), checkpointLocation=str(directory / "checkpoint"))
@@ -98,9 +104,13 @@ def _row(queue: str, method: Any, properties: Any, body: bytes) -> tuple[Any, ..
     """Return a message of pika with the columns of our source."""
     stamp = properties.timestamp and datetime.datetime.fromtimestamp(properties.timestamp, datetime.UTC)
     others = tuple(getattr(properties, name) for name in PROPERTIES.names)
+    headers = properties.headers and {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in properties.headers.items()
+    }
     return (
         queue, method.delivery_tag, method.exchange, method.routing_key, method.redelivered, None, stamp,
-        properties.message_id, properties.content_type, properties.headers, others, body,
+        properties.message_id, properties.content_type, headers, others, body,
     )  # fmt: skip
 
 
