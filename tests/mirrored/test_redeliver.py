@@ -189,23 +189,6 @@ def test_what_lost_clients_held_comes_again_marked_and_the_rest_does_not() -> No
     assert shown(deliveries(client.read())) == [(b"4", False), (b"5", False)]
 
 
-def test_a_message_on_its_way_to_a_survivor_is_marked_if_a_younger_one_arrived() -> None:
-    """No client had the message: its delivery was on the way from the master when the master failed."""
-    cluster, client = prepared(on="b")
-    other = cluster.connect("c")
-    assert other.consume("q", prefetch=1) == client.consume("q", prefetch=1) == []
-    cluster.held |= {("a", "c")}
-    client.publish("q", *bodies(3), persistent=True)
-    assert deliveries(other.read()) == []
-    assert shown(deliveries(client.read())) == [(b"1", False)]
-    cluster.kill("a")
-    cluster.held.clear()
-    cluster.settle()
-    assert shown(deliveries(other.read())) == [(b"0", True)]
-    client.send(methods.encode_basic_ack(0, True))
-    assert shown(deliveries(client.read())) == [(b"2", False)]
-
-
 def test_consumers_of_a_surviving_master_keep_what_they_hold() -> None:
     cluster, client = prepared(on="a")
     client.publish("q", *bodies(4), persistent=True)

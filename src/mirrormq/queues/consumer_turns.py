@@ -9,6 +9,7 @@ gone.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from mirrormq.queues.message import Message
@@ -61,6 +62,11 @@ class QueueConsumer(Protocol):
 
     def describe(self) -> ConsumerDescription:
         """Return the description for listings."""
+
+
+def holder_of(consumer: QueueConsumer, own: str) -> str:
+    """Return the node, with its incarnation, whose client a consumer is."""
+    return getattr(consumer, "holder", own)
 
 
 class ConsumerTurns:
@@ -132,6 +138,21 @@ class ConsumerTurns:
                 del turns[consumer]
                 consumer.waiting = True
         return None
+
+    def next_of(self, suits: Callable[[QueueConsumer], bool]) -> QueueConsumer | None:
+        """Return the consumer to serve among those that `suits` accepts."""
+        for priority in self._priorities:
+            turns = self._turns[priority]
+            for consumer in [one for one in turns if self._is_served(one) and suits(one)]:
+                if consumer.room() > 0:
+                    turns.move_to_end(consumer)
+                    return consumer
+                del turns[consumer]
+                consumer.waiting = True
+        return None
+
+    def _is_served(self, consumer: QueueConsumer) -> bool:
+        return not self.single_active or consumer is self.active
 
     def _next_active(self) -> tuple[QueueConsumer, int] | None:
         consumer = self.active

@@ -13,8 +13,8 @@ A consumer on a surviving node keeps its deliveries when the queue's master fail
     notifies the node.
 4.  Marks. Mirrors know for each node the highest sequence that its clients have had. After a failover the
     marks of lost nodes determine which messages are redelivered. A running node states its own mark, because
-    a message that it did not claim is delivered after younger ones. The empty holder name stands for all
-    messages that clients returned.
+    it may have had younger messages than one that was on its way to another node (`queues.overtaken`). The
+    empty holder name stands for all messages that clients returned.
 
 While the gate is on, every mirror knows it: `Gated` travels round the ring before the first message that
 waits, and after the last one. A synchronised mirror that is promoted therefore has every delivered message,
@@ -30,12 +30,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mirrormq.queues.backing import ANY_SEQUENCE
 from mirrormq.queues.claims import Claim, Settlement
+from mirrormq.queues.consumer_turns import QueueConsumer
 from mirrormq.queues.message import Message
+from mirrormq.queues.overtaken import OVERTAKEN_WAIT_MS, OvertakenMessages
 from mirrormq.queues.queue_interface import QueueInterface, Refused
 from mirrormq.sequences.spans import spans_of_unordered
 
 if TYPE_CHECKING:
-    from mirrormq.queues.consumer_turns import QueueConsumer
     from mirrormq.queues.queue import Queue
 
 CLAIMS_WAIT_MS = 10_000
@@ -73,7 +74,7 @@ class KeptDeliveries:
 
     __slots__ = (
         "_awaited", "_awaited_up_to", "_deferred", "_numbered", "_own", "_queue", "_safe_up_to", "_settled",
-        "_ungate_after", "_unsafe", "gated", "handed_over", "trusted",
+        "_ungate_after", "_unsafe", "gated", "handed_over", "overtaken", "trusted",
     )  # fmt: skip
 
     def __init__(self, queue: Queue) -> None:
@@ -84,6 +85,8 @@ class KeptDeliveries:
         """Guarantee of the earlier gate: no consumer has had a publish that this master does not know."""
         self.handed_over: set[int] | None = None
         """Sequences that this node claimed from the next master, once this object is detached."""
+        self.overtaken: OvertakenMessages | None = None
+        """Messages that were on their way to a client when the last master failed."""
         self._ungate_after: int | None = None
         self._safe_up_to = 0
         self._unsafe: deque[tuple[int, int]] = NOTHING_UNSAFE
@@ -210,6 +213,8 @@ class KeptDeliveries:
         gone = {holder for holder in self._awaited if is_over(holder)}
         mirrored = self._queue.mirrored
         for holder in sorted(gone):
+            if self.overtaken is not None:
+                self.overtaken.forget(holder)
             mark = mirrored.delivered_by.get(holder, 0) if mirrored is not None else self._awaited_up_to
             if mark:
                 self._queue.delivered_before(mark)
@@ -224,6 +229,9 @@ class KeptDeliveries:
         if self._awaited & holders:
             self._awaited = self._awaited - holders
             if not self._awaited:
+                if self.overtaken is not None:
+                    clock = self._queue.clock
+                    clock.at(clock.now_ms + OVERTAKEN_WAIT_MS, self._mark_overtaken)
                 self._queue.claims_known()
 
     # -- clients of this node -------------------------------------------------------------------
@@ -292,12 +300,33 @@ class KeptDeliveries:
         if self.gated and self._queue.mirrored is not None:
             self._queue.mirrored.delivered_to(holder, sequence)
 
+    def may_overtake(self, holder: str, sequence: int) -> bool:
+        """Record the mark of a node that will state its claim: its clients have had messages up to `sequence`
+        from an earlier master. Return False if its claim does not tell which ones."""
+        if not self.trusted or holder not in self._awaited:
+            return False
+        if self.overtaken is None:
+            self.overtaken = OvertakenMessages()
+        self.overtaken.state(holder, sequence)
+        self._queue.delivered(sequence, holder)
+        return True
+
+    def next_turn(self) -> tuple[QueueConsumer, int] | None:
+        """Return the consumer to serve, and how many messages it may get."""
+        overtaken, queue = self.overtaken, self._queue
+        if overtaken is not None:
+            if overtaken.remain(queue):
+                return overtaken.turn(queue)
+            self.overtaken = None
+        return queue.consumers.next()
+
+    def _mark_overtaken(self) -> None:
+        if self.overtaken is not None and not self._queue.deleted:
+            highest, self.overtaken = self.overtaken.highest, None
+            self._queue.delivered_before(highest)
+            self._queue.became_ready()
+
     def given_back(self, messages: Sequence[Message]) -> None:
         """Record messages that clients requeued or rejected."""
         if self.gated and messages:
             self.delivered(GIVEN_BACK, max([message.sequence for message in messages]))
-
-
-def holder_of(consumer: QueueConsumer, own: str) -> str:
-    """Return the node, with its incarnation, whose client a consumer is."""
-    return getattr(consumer, "holder", own)

@@ -22,10 +22,10 @@ from mirrormq.errors import AccessRefused, NotFound, PreconditionFailed
 from mirrormq.queues.backing import ANY_SEQUENCE, BackingQueue, MirroredBacking
 from mirrormq.queues.claims import Claim, Settlement
 from mirrormq.queues.confirm_tracker import ConfirmTracker, WaitingConfirms
-from mirrormq.queues.consumer_turns import ConsumerTurns, QueueConsumer
+from mirrormq.queues.consumer_turns import ConsumerTurns, QueueConsumer, holder_of
 from mirrormq.queues.dead_lettering import DeadLettering
 from mirrormq.queues.expiry import ExpiryTimer
-from mirrormq.queues.kept_deliveries import GIVEN_BACK, Deferred, KeptDeliveries, holder_of
+from mirrormq.queues.kept_deliveries import GIVEN_BACK, Deferred, KeptDeliveries
 from mirrormq.queues.memory_use import ConsumerUse
 from mirrormq.queues.message import NEVER, Message
 from mirrormq.queues.paged_queue import AnyBacking
@@ -181,7 +181,7 @@ class Queue:
         while budget > 0 and budget_bytes > 0 and backing.ready_count:
             if waits and not kept.may_deliver():
                 return False
-            turn = self.consumers.next()
+            turn = self.consumers.next() if kept.overtaken is None else kept.next_turn()
             if turn is None:
                 self.use.exhausted(self.clock.now_ms)
                 return False
@@ -270,27 +270,35 @@ class Queue:
         marks, last = self.marks, messages[-1].sequence
         if messages[0].sequence <= marks.highest:
             marks.mark(messages)
-        if self.kept.gated:
+        kept = self.kept
+        if kept.gated or kept.overtaken is not None:
             if consumer is not None:
                 holder = holder_of(consumer, self.intake.producer)
-            self.kept.delivered(holder or self.intake.producer, last)
+            holder = holder or self.intake.producer
+            if kept.overtaken is not None:
+                kept.overtaken.mark(messages, holder)
+            kept.delivered(holder, last)
         if messages[0].redelivered or messages[-1].redelivered:
             self.counters.redelivered += sum([message.redelivered for message in messages])
         if last > marks.delivered_up_to:
             marks.delivered_up_to = last
             self.backing.delivered(last)
 
-    def delivered(self, sequence: int) -> None:
+    def delivered(self, sequence: int, holder: str = GIVEN_BACK) -> None:
         """Replicate that messages up to `sequence` were delivered, by this master or an earlier one."""
         if sequence > self.marks.delivered_up_to:
             self.marks.delivered_up_to = sequence
             self.backing.delivered(sequence)
-        self.kept.delivered(GIVEN_BACK, sequence)
+        self.kept.delivered(holder, sequence)
 
-    def delivered_before(self, sequence: int) -> None:
-        """Record that consumers have had messages up to `sequence` from an earlier master."""
-        self.marks.delivered_before(sequence)
-        self.delivered(sequence)
+    def delivered_before(self, sequence: int, holder: str = "", unclaimed_up_to: int | None = None) -> None:
+        """Record that consumers, of node `holder`, have had messages up to `sequence` from an earlier
+        master."""
+        if unclaimed_up_to is not None and self.kept.may_overtake(holder, sequence):
+            sequence = unclaimed_up_to
+        if sequence:
+            self.marks.delivered_before(sequence)
+            self.delivered(sequence)
 
     def published_before(self, messages: Sequence[Message]) -> None:
         """Record messages, published together, that an earlier master may have delivered. The next master, or

@@ -136,9 +136,10 @@ class QueueInterface(Pumped, Protocol):
     def reject(self, messages: Sequence[Message]) -> None:
         """Discard messages that consumers rejected without requeue."""
 
-    def delivered_before(self, sequence: int) -> None:
-        """Record that consumers have had messages up to `sequence` in an earlier epoch; those that remain are
-        redelivered (redelivery-marked, G5)."""
+    def delivered_before(self, sequence: int, holder: str = "", unclaimed_up_to: int | None = None) -> None:
+        """Record that consumers, of node `holder`, have had messages up to `sequence` in an earlier epoch.
+        Those that remain are redelivered (redelivery-marked, G5), but of those that the holder keeps track of
+        only the ones up to `unclaimed_up_to`: its claim, which follows, has all others."""
 
     def keep(self, holder: str, claim: Claim) -> None:
         """Withhold messages that clients of this node (`holder`) keep from an earlier epoch (`ha-redeliver:

@@ -55,6 +55,9 @@ class RedeliveryMarks:
     def mark(self, messages: Sequence[Message]) -> None:
         """Mark messages that are about to be delivered, if an earlier master may have delivered them."""
         for message in messages:
-            number = message.sequence
-            if number <= self._delivered_before or any(a <= number <= b for a, b in self._sent_again):
+            if self.covers(message.sequence):
                 message.redelivered = True
+
+    def covers(self, sequence: int) -> bool:
+        """Return whether an earlier master may have delivered the message."""
+        return sequence <= self._delivered_before or any(a <= sequence <= b for a, b in self._sent_again)

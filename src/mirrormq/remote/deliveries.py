@@ -44,6 +44,7 @@ class Deliveries:
         "_requeued",
         "_retained",
         "_settlements",
+        "_unclaimed_up_to",
         "delivered_up_to",
     )  # fmt: skip
 
@@ -61,6 +62,7 @@ class Deliveries:
         """Highest sequence that consumers of this node were sent, by this master or an earlier one."""
         self._retained = RetainedDeliveries() if retaining else None
         """Deliveries and settlements to report to the next master, with `ha-redeliver: lost`."""
+        self._unclaimed_up_to = 0
         self._claimed: list[Interval] | None = None
         """Claim to state to this master."""
         self._settlements = 0
@@ -156,6 +158,17 @@ class Deliveries:
             self._retained = None
         elif self._retained is None:
             self._retained = RetainedDeliveries()
+            self._unclaimed_up_to = self.delivered_up_to
+
+    def delivered_before(self, sequence: int, unclaimed_up_to: int | None) -> None:
+        """Record that consumers of this node had messages up to `sequence` from an earlier master."""
+        self.delivered_up_to = sequence
+        self._unclaimed_up_to = sequence if unclaimed_up_to is None else unclaimed_up_to
+
+    @property
+    def unclaimed_up_to(self) -> int | None:
+        """Highest sequence of a delivery that the claim may lack; None if nothing is retained."""
+        return None if self._retained is None else self._unclaimed_up_to
 
     def keep(self, claim: Claim) -> None:
         """Claim messages that clients hold from an earlier master."""

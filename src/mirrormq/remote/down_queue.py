@@ -128,7 +128,7 @@ class DownQueue:
     def reject(self, messages: Sequence[Message]) -> None:
         """Do nothing: the messages belong to an earlier master."""
 
-    def delivered_before(self, sequence: int) -> None:
+    def delivered_before(self, sequence: int, holder: str = "", unclaimed_up_to: int | None = None) -> None:
         """Remember the mark for the next master."""
         self._delivered_up_to = sequence
 

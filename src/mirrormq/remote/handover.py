@@ -35,6 +35,8 @@ class Handover:
     requests: list[RepeatableRequest] = field(default_factory=list)
     delivered_up_to: int = 0
     """Highest sequence that consumers of this node were sent."""
+    unclaimed_up_to: int | None = None
+    """Highest sequence of a delivery that `claim` may lack; None: it may lack all."""
     claim: Claim | None = None
     """Claim of this node's clients, if they keep their deliveries."""
     begun: Callable[[QueueInterface], None] = lambda successor: None
@@ -50,10 +52,10 @@ def hand_over(
     """Pass all state to the successor. Publishes go first, so that a later basic.get finds them. `holder` is
     this node with its incarnation."""
     handover.begun(successor)
+    if handover.delivered_up_to:
+        successor.delivered_before(handover.delivered_up_to, holder, handover.unclaimed_up_to)
     if handover.claim is not None:
         successor.keep(holder, handover.claim)
-    if handover.delivered_up_to:
-        successor.delivered_before(handover.delivered_up_to)
     for batch in handover.publishes:
         publisher, first = batch.publisher()
         trusted = isinstance(successor, Queue) and successor.kept.trusted

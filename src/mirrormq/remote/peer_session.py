@@ -99,7 +99,7 @@ class PeerSession:
         elif isinstance(item, ClaimDeliveries):
             self._claim(item)
         elif isinstance(item, DeliveredBefore):
-            self.queue.delivered_before(item.sequence)
+            self.queue.delivered_before(item.sequence, self.holder, item.unclaimed_up_to)
         else:
             self.queue.touch()
 

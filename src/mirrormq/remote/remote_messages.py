@@ -169,6 +169,9 @@ class DeliveredBefore(msgspec.Struct, frozen=True, array_like=True, tag="e"):
     queue_id: int
     epoch: int
     sequence: int
+    unclaimed_up_to: int | None = None
+    """Highest sequence of a delivery that the claim behind this report may lack. None: it may lack all, or
+    the node is of a version without this field."""
 
 
 class Subscribed(msgspec.Struct, frozen=True, array_like=True, tag="o"):

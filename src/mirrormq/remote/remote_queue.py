@@ -243,10 +243,11 @@ class RemoteQueue:
         item = RangeQuery(self.place.queue_id, self.place.epoch, self._remote.next_key(), *range_request)
         self._ask(item, PendingQueueRequest(again, answered, refused))
 
-    def delivered_before(self, sequence: int) -> None:
+    def delivered_before(self, sequence: int, holder: str = "", unclaimed_up_to: int | None = None) -> None:
         """Report to the new master that this node's consumers had messages up to `sequence` from an earlier
         one."""
-        self._before = self._deliveries.delivered_up_to = sequence
+        self._before = sequence
+        self._deliveries.delivered_before(sequence, unclaimed_up_to)
         self._wake()
 
     def touch(self) -> None:
@@ -323,7 +324,10 @@ class RemoteQueue:
             return False
         if stream.open:
             if self._before:
-                stream.put(DeliveredBefore(self.place.queue_id, self.place.epoch, self._before))
+                unclaimed_up_to = self._deliveries.unclaimed_up_to
+                stream.put(
+                    DeliveredBefore(self.place.queue_id, self.place.epoch, self._before, unclaimed_up_to)
+                )
                 self._before = 0
             self._publishes.send(stream)
             self._deliveries.send(stream)
@@ -345,13 +349,14 @@ class RemoteQueue:
         """End this object because another epoch begins. Later settlements are ignored, unless clients are
         `keeping` their deliveries."""
         delivered = self._deliveries.delivered_up_to
+        unclaimed_up_to = self._deliveries.unclaimed_up_to if keeping else None
         claim = self._deliveries.claim() if keeping else None
         if claim is not None:
             self._handed_over = set(claim.held)
         consumers, publishes, asked = self._end()
         return Handover(
-            self._remote.producer, consumers, publishes, [one.again for one in asked], delivered, claim,
-            self._begun, self._remote.resume_publishers,
+            self._remote.producer, consumers, publishes, [one.again for one in asked], delivered,
+            unclaimed_up_to, claim, self._begun, self._remote.resume_publishers,
         )  # fmt: skip
 
     def _begun(self, successor: QueueInterface) -> None:

@@ -251,7 +251,7 @@ class QueueRoles:
         broker.remote.stop_serving(record.queue_id)
         batches = unsettled_batches(unsettled, waiting, producer)
         requests = [deferred.ask for deferred in queue.kept.take_deferred()]
-        return Handover(producer, _local(consumers), batches, requests, delivered_up_to, claim)
+        return Handover(producer, _local(consumers), batches, requests, delivered_up_to, claim=claim)
 
     def _claim(self, record: records.Queue, queue: Queue) -> Claim:
         """Return the sequences that clients of this node hold, and the removals that the next master does not
