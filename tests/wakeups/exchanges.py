@@ -300,9 +300,9 @@ async def remote_dead_letters(world: World) -> None:
         await near.until(methods.BASIC_DELIVER, 200)
 
 
-async def _mirrored(world: World) -> Client:
-    policy = records.Policy("/", "all", ".*", "queues", {"ha-mode": "all", "ha-sync-mode": "automatic"})
-    world.nodes[0].metadata.write(commands.PutPolicy(policy))
+async def _mirrored(world: World, **keys: str) -> Client:
+    definition = {"ha-mode": "all", "ha-sync-mode": "automatic", **keys}
+    world.nodes[0].metadata.write(commands.PutPolicy(records.Policy("/", "all", ".*", "queues", definition)))
     client = await world.connect()
     await declare(client, "m", durable=True)
     while len(world.nodes[0].metadata.state.queues["/", "m"].ring.in_sync) < len(world.nodes):  # noqa: ASYNC110
@@ -316,6 +316,24 @@ async def late_mirrors(world: World) -> None:
         await fill(client, "m", 3_000, 1_000, delivery_mode=2)
 
 
+async def gated_deliveries(world: World) -> None:
+    """With `ha-redeliver: lost`, deliveries and gets wait until every mirror has the message."""
+    client = await _mirrored(world, **{"ha-redeliver": "lost"})
+    far = await world.connect(1)
+    far.send(methods.encode_basic_consume("m", "c"))
+    await far.until(methods.BASIC_CONSUME_OK)
+    with takes(world):
+        client.publish("m", 100, 1_000, delivery_mode=2)
+        await far.until(methods.BASIC_DELIVER, 100)
+    far.send(methods.encode_basic_cancel("c", False))
+    await far.until(methods.BASIC_CANCEL_OK)
+    with takes(world):
+        for _ in range(20):
+            client.publish("m", 1, delivery_mode=2)
+            client.send(methods.encode_basic_get("m"))
+            await client.until(methods.BASIC_GET_OK)
+
+
 async def congested_link(world: World) -> None:
     client = await _mirrored(world)
     with takes(world):
@@ -325,6 +343,7 @@ async def congested_link(world: World) -> None:
 NODES: dict[Exchange, int] = {
     behind_a_declaration: 2,
     congested_link: 2,
+    gated_deliveries: 2,
     late_mirrors: 2,
     remote_consumer: 2,
     remote_consumer_of_a_full_stream: 2,

@@ -23,8 +23,8 @@ from tests.wakeups.nodes import run
 SOURCE = Path(mirrormq.__file__).parent
 
 CALLS = {
-    "awaits_flush", "hold", "pause_reading", "postpone", "report_later", "when_room", "when_safe",
-    "when_writable",
+    "after_replication", "awaits_flush", "defer", "hold", "pause_reading", "postpone", "report_later",
+    "when_room", "when_safe", "when_writable",
 }  # fmt: skip
 """Functions that put something off until an event."""
 
@@ -73,6 +73,8 @@ PLACES: dict[tuple[str, str], tuple[exchanges.Exchange, ...]] = {
     ("queues/queue.py", "deliveries_per_pump"): (exchanges.backlog,),
     ("queues/queue.py", "delivery_batch_bytes"): (exchanges.large_backlog,),
     ("queues/publish_intake.py", "awaits_flush"): (exchanges.persistent_publishes,),
+    ("queues/publish_intake.py", "after_replication"): (exchanges.late_mirrors,),
+    ("queues/queue.py", "defer"): (exchanges.gated_deliveries,),
     ("queues/queue.py", "awaits_flush"): (exchanges.persistent_publishes,),
     ("queues/queue.py", "when_room"): (exchanges.late_mirrors,),
     ("remote/publishes.py", "publish_bytes_max"): (exchanges.remote_publishes,),
