@@ -121,11 +121,14 @@ demo: $(STAMP) ## load a cluster, kill masters under it, let it heal, and have S
 	@echo "recovered: delivered although its confirm was never received. 'the whole cluster' is the outage;"
 	@echo "a killed node itself is silent as long as it is dead, and until publishers come back to it."
 
-bench: $(STAMP) ## measure beside RabbitMQ, write benchmarks/RESULTS.md, CLUSTER.md, SPARK.md and BRIDGES.md (ARGS="--only publish": one node's)
+# A part that fails does not stop the others; each writes its own table.
+PARTS ?= $(if $(ARGS),run,run cluster_run spark_run shovels)
+
+bench: $(STAMP) ## measure beside RabbitMQ, write benchmarks/RESULTS.md, CLUSTER.md, SPARK.md, BRIDGES.md (PARTS=cluster_run ARGS="--rounds 2")
 	@$(COMPILE)
-	cd $(ROOT) && $(RUN) -m benchmarks.run $(ARGS)
-	@if [ -z "$(ARGS)" ]; then cd $(ROOT) && $(RUN) -m benchmarks.cluster_run && $(RUN) -m benchmarks.spark_run && $(RUN) -m benchmarks.shovels \
-		&& $(RUN) -m benchmarks.readme_figures; fi
+	cd $(ROOT) && failed=; for part in $(PARTS); do $(RUN) -m benchmarks.$$part $(ARGS) || failed="$$failed $$part"; done; \
+		$(RUN) -m benchmarks.readme_figures || failed="$$failed readme_figures"; \
+		if [ -n "$$failed" ]; then echo "bench: failed:$$failed" >&2; exit 1; fi
 
 bench-core: $(STAMP) ## CPU per message in process, without sockets (ARGS="--base ../old": against that checkout; ARGS=--instructions)
 	@$(COMPILE)

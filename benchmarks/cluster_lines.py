@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from benchmarks.clusters import MIRROR_ALL, Cluster, wait_until_served
+from benchmarks.load_generators import ANSWER_DEADLINE_S, answer, spawn
 from benchmarks.takeovers import TAKEOVER_QUEUES, takeover
 from mirrormq.client_io.blocking_client import connect
 from mirrormq.wire import methods
 
 QUEUE = "bench"
-ANSWER_DEADLINE_S = 400.0
 SETTLE_S = 1.0
 FAULT_AFTER_S = 2.0
 KILL_S = 6.0
@@ -59,22 +58,9 @@ def perf_command(cluster: Cluster, publish: list[int], consume: list[int], *argu
     return [sys.executable, "-m", "mirrormq.perf", *uris, "--queue", QUEUE, "--json", *LOAD, *arguments]
 
 
-def answer(cluster: Cluster, process: subprocess.Popen[str]) -> dict[str, float]:
-    """Wait for the generator and parse its report."""
-    output, errors = process.communicate(timeout=ANSWER_DEADLINE_S)
-    if process.returncode:
-        raise RuntimeError(f"{cluster.name}: {errors.strip()}")
-    found: dict[str, float] = json.loads(output)
-    return found
-
-
 def perf(cluster: Cluster, publish: list[int], consume: list[int], *arguments: str) -> dict[str, float]:
     """Run the load generator in a separate process."""
-    return answer(cluster, _spawn(perf_command(cluster, publish, consume, *arguments)))
-
-
-def _spawn(command: list[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return answer(cluster, spawn(perf_command(cluster, publish, consume, *arguments)))
 
 
 def declare(cluster: Cluster, index: int, kind: str) -> None:
@@ -134,7 +120,7 @@ def fault(number: int, duration_s: float) -> Measure:
     def measure(cluster: Cluster, seconds: float, kind: str) -> dict[str, float]:
         declare(cluster, 0, kind)
         command = perf_command(cluster, [1], [2], "--duration", str(duration_s), "--keep", "--rate", "2000")
-        process = _spawn([*command, "--queue-type", kind, "--timeout", "120"])
+        process = spawn([*command, "--queue-type", kind, "--timeout", "120"])
         try:
             time.sleep(FAULT_AFTER_S)
             cluster.signal(0, number)
@@ -166,7 +152,7 @@ def joining(cluster: Cluster, seconds: float, kind: str) -> dict[str, float]:
         declare(cluster, 0, kind)
         perf(cluster, [0], [0], "--mode", "publish", "--messages", str(SYNC_MESSAGES))
         steady = ("--mode", "publish", "--rate", str(SYNC_RATE), "--duration", str(SYNC_DEADLINE_S))
-        process = _spawn(perf_command(cluster, [0], [0], *steady))
+        process = spawn(perf_command(cluster, [0], [0], *steady))
         try:
             time.sleep(FAULT_AFTER_S)
             begin = time.monotonic()
@@ -227,6 +213,16 @@ CLUSTER_LINES = (
         takeover,
         1,
         at_most=500,
+        lower_is_better=True,
+        rounds=1,
+    ),
+    ClusterLine(
+        "bystander",
+        "the same kill: longest gap in confirms of a queue without a replica on that node, 1,000/s",
+        "bystander",
+        "ms",
+        takeover,
+        at_most=50,
         lower_is_better=True,
         rounds=1,
     ),

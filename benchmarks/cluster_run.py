@@ -4,10 +4,10 @@ with RabbitMQ's mirrored and quorum queues."""
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import statistics
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -16,8 +16,17 @@ from benchmarks.brokers import RabbitMQ
 from benchmarks.cluster_lines import CLUSTER_LINES, ClusterLine, Measure
 from benchmarks.clusters import Cluster, MirrorMQCluster, RabbitMQCluster
 from benchmarks.cost_cluster_lines import CLUSTER_COST_LINES
-from benchmarks.costs import COST_HEADINGS, COST_TEXT, CostLine, CostResult, cost_rounds
-from benchmarks.machine import describe, table_lines, today, write_table
+from benchmarks.costs import (
+    COST_HEADINGS,
+    COST_TEXT,
+    FAILURES,
+    CostLine,
+    cost_rounds,
+    kept_costs,
+    work_cell,
+)
+from benchmarks.kept_rounds import KeptRounds
+from benchmarks.machine import describe, load_average, measured_tree, table_lines, today, write_table
 
 RESULTS = Path(__file__).with_name("CLUSTER.md")
 ROUND_S = 4.0
@@ -31,6 +40,8 @@ class Result:
 
     line: ClusterLine
     rounds: dict[str, list[float]] = field(default_factory=dict)
+    error: str = ""
+    """Why the line could not be measured."""
 
     def median(self, name: str) -> float | None:
         values = self.rounds.get(name)
@@ -51,6 +62,8 @@ class Result:
     def verdict(self) -> str:
         """Whether every target of the line is met."""
         line, ours = self.line, self.median(OURS)
+        if self.error:
+            return "no"
         wanted = [(line.mirrored, self._ratio(MIRRORED)), (line.quorum, self._ratio(QUORUM))]
         checks = [
             ratio <= target if line.lower_is_better else ratio >= target
@@ -71,58 +84,70 @@ class Result:
         ratios = [self._ratio(MIRRORED), self._ratio(QUORUM)]
         shown = ["–" if ratio is None else f"{ratio:.2f} ×" for ratio in ratios]
         numbers = [self._number(name) for name in (MIRRORED, QUORUM, OURS)]
-        return [line.work, *numbers, *shown, ", ".join(promises), self.verdict()]
+        return [work_cell(line.work, self.error), *numbers, *shown, ", ".join(promises), self.verdict()]
 
 
-def measure(lines: list[ClusterLine], ours: Cluster, theirs: Cluster | None, rounds: int) -> list[Result]:
-    """Measure all lines; contestants take turns. Lines that share a measurement are measured once."""
+def measure(
+    lines: list[ClusterLine], ours: Cluster, theirs: Cluster | None, rounds: int, kept: KeptRounds
+) -> None:
+    """Measure all lines, and keep each line; contestants take turns. Lines that share a measurement are
+    measured once."""
     known: dict[tuple[Measure, str], list[dict[str, float]]] = {}
-    results = []
+    failed: dict[Measure, str] = {}
     for line in lines:
-        result = Result(line)
+        result, load, name = Result(line), load_average(), ""
         contestants: list[tuple[str, Cluster, str]] = [(OURS, ours, "")]
         if theirs is not None and not line.ours_only:
             contestants.insert(0, (MIRRORED, theirs, ""))
             if line.quorum is not None:
                 contestants.insert(1, (QUORUM, theirs, "quorum"))
-        for _ in range(0 if (line.measure, OURS) in known else min(rounds, line.rounds)):
-            for name, cluster, kind in contestants:
-                print(f"  {line.key}: {name} …", file=sys.stderr, flush=True)
-                known.setdefault((line.measure, name), []).append(line.measure(cluster, ROUND_S, kind))
+        try:
+            for _ in range(0 if (line.measure, OURS) in known else min(rounds, line.rounds)):
+                for name, cluster, kind in contestants:
+                    print(f"  {line.key}: {name} …", file=sys.stderr, flush=True)
+                    known.setdefault((line.measure, name), []).append(line.measure(cluster, ROUND_S, kind))
+        except FAILURES as error:
+            failed[line.measure] = f"{name}: {error}"
+        result.error = failed.get(line.measure, "")
         for name, _, _ in contestants:
-            result.rounds[name] = [found[line.number] for found in known[line.measure, name]]
+            result.rounds[name] = [found[line.number] for found in known.get((line.measure, name), ())]
+        kept.put(line.key, result.rounds, result.error, load)
         print("  ".join(result.cells()), flush=True)
-        results.append(result)
-    return results
 
 
 def measure_costs(
-    lines: list[CostLine], ours: Cluster, theirs: Cluster | None, rounds: int
-) -> list[CostResult]:
-    """Measure the CPU time per message of all lines."""
-    results = []
+    lines: list[CostLine], ours: Cluster, theirs: Cluster | None, rounds: int, kept: KeptRounds
+) -> None:
+    """Measure the CPU time per message of all lines, and keep each line."""
     for line in lines:
         print(f"  {line.key} …", file=sys.stderr, flush=True)
-        targets = [ours] if theirs is None else [theirs, ours]
-        results.append(cost_rounds(line, targets, rounds, ROUND_S))
-        print("  ".join(results[-1].cells()), flush=True)
-    return results
+        load, targets = load_average(), [ours] if theirs is None else [theirs, ours]
+        result = cost_rounds(line, targets, rounds, ROUND_S)
+        kept.put(line.key, result.rounds, result.error, load)
+        print("  ".join(result.cells()), flush=True)
 
 
-def write(results: list[Result], costs: list[CostResult], machine: list[str]) -> None:
+def kept_results(lines: Sequence[ClusterLine], kept: KeptRounds) -> list[Result]:
+    """Return measured lines."""
+    return [Result(line, kept.rounds(line.key), kept.error(line.key)) for line in lines]
+
+
+def write(kept: KeptRounds, machine: list[str]) -> None:
     """Write the tables to CLUSTER.md."""
     text = [
         "# Three mirrored nodes beside RabbitMQ",
         "",
-        f"Written by `make bench` on {today()}: medians of alternating rounds, lowest and highest in",
-        "brackets.",
+        f"Written by `make bench` on {today()}: medians of alternating rounds of {ROUND_S:g} s, lowest and",
+        "highest in brackets.",
         "All six nodes are up for the whole run on the same machine, one cluster is loaded at a time.",
         "100-byte persistent messages, durable queues, confirm window 1000, prefetch 500, ack every 100;",
         "`ha-mode: all`, `ha-sync-mode: automatic`. RabbitMQ notices a frozen node after its net_ticktime",
         "(60 s by default), which is not waited for here.",
     ]
-    more = ["", *COST_TEXT, "", *table_lines(COST_HEADINGS, [result.cells() for result in costs])]
-    write_table(RESULTS, text, machine, HEADINGS, [result.cells() for result in results], more)
+    rows = [result.cells() for result in kept_results(CLUSTER_LINES, kept)]
+    costs = [result.cells() for result in kept_costs(CLUSTER_COST_LINES, kept)]
+    more = ["", *COST_TEXT, "", *table_lines(COST_HEADINGS, costs)]
+    write_table(RESULTS, text, [*machine, *kept.facts()], HEADINGS, rows, more)
 
 
 def main() -> int:
@@ -144,14 +169,15 @@ def main() -> int:
         parser.error(f"no line matches {options.only!r}; there are {', '.join(keys)}")
     version = RabbitMQ.version()
     machine = describe(version)
+    kept = KeptRounds("cluster", measured_tree(f"{options.broker}, {version}"))
     ours = MirrorMQCluster()
     theirs = RabbitMQCluster() if version and options.broker == "both" else None
     try:
         ours.start()
         if theirs is not None:
             theirs.start()
-        results = measure(lines, ours, theirs, options.rounds)
-        costs = measure_costs(cost_lines, ours, theirs, options.rounds)
+        measure(lines, ours, theirs, options.rounds, kept)
+        measure_costs(cost_lines, ours, theirs, options.rounds, kept)
     except (RuntimeError, OSError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
@@ -159,12 +185,16 @@ def main() -> int:
         ours.stop()
         if theirs is not None:
             theirs.stop()
-    if len(lines) == len(CLUSTER_LINES) and theirs is not None:
-        machine.append(f"load average after: {os.getloadavg()[0]:.2f}")
-        write(results, costs, machine)
+    missing = kept.missing(keys)
+    if theirs is None:
+        print("CLUSTER.md is written with both brokers only")
+    elif missing:
+        print(f"kept; CLUSTER.md is written when these lines are measured, too: {', '.join(missing)}")
     else:
-        print("a part of the table is not written to CLUSTER.md")
-    return 0
+        write(kept, machine)
+        print(f"written to {RESULTS.name}")
+    measured = [*(line.key for line in lines), *(line.key for line in cost_lines)]
+    return 1 if any(kept.error(key) for key in measured) else 0
 
 
 if __name__ == "__main__":

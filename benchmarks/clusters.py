@@ -52,6 +52,9 @@ class Cluster(Protocol):
     def start(self) -> None: ...
     def stop(self) -> None: ...
     def uri(self, index: int) -> str: ...
+    def node(self, index: int) -> str:
+        """Return the name of a node."""
+
     def control(self, *arguments: str) -> str:
         """Run rabbitmqctl or mirrormqctl on the first node that replies."""
 
@@ -85,7 +88,7 @@ class RabbitMQCluster:
         self._epmd_port = free_port()
         self._processes: list[subprocess.Popen[bytes] | None] = [None] * NODES
 
-    def _node(self, index: int) -> str:
+    def node(self, index: int) -> str:
         return f"bench{self._ports[index]}@localhost"
 
     def uri(self, index: int) -> str:
@@ -113,7 +116,7 @@ class RabbitMQCluster:
             lines = [
                 "cluster_formation.peer_discovery_backend = classic_config",
                 *(
-                    f"cluster_formation.classic_config.nodes.{n + 1} = {self._node(n)}"
+                    f"cluster_formation.classic_config.nodes.{n + 1} = {self.node(n)}"
                     for n in range(index + 1)
                 ),
             ]
@@ -136,7 +139,7 @@ class RabbitMQCluster:
     def _environment(self, index: int) -> dict[str, str]:
         return rabbitmq_environment(
             self._base / str(index),
-            self._node(index),
+            self.node(index),
             self._ports[index],
             self._distribution[index],
             self._epmd_port,
@@ -144,7 +147,7 @@ class RabbitMQCluster:
 
     def control(self, *arguments: str) -> str:
         done = subprocess.run(
-            [str(RABBITMQ_SCRIPTS / "rabbitmqctl"), "-q", "-n", self._node(0), *arguments],
+            [str(RABBITMQ_SCRIPTS / "rabbitmqctl"), "-q", "-n", self.node(0), *arguments],
             env=self._environment(0),
             capture_output=True,
             text=True,
@@ -182,6 +185,9 @@ class MirrorMQCluster:
 
     def __init__(self) -> None:
         self._cluster = LocalCluster(nodes=NODES)
+
+    def node(self, index: int) -> str:
+        return self._cluster.name(index)
 
     def uri(self, index: int) -> str:
         return self._cluster.uri(index)

@@ -24,6 +24,7 @@ WINDOW = 1000
 CHUNK = 50
 BACKLOG = 30_000
 CLIENTS = 50
+FANOUT_QUEUES = 10
 KEYS = tuple(f"stock.region{number}.price" for number in range(10))
 PATTERN = "stock.*.price"
 PERSISTENT = BasicProperties(delivery_mode=2)
@@ -163,6 +164,22 @@ def identical(durable: bool, consume: bool) -> Measure:
     return measure
 
 
+def identical_fanout(target: Target, seconds: float) -> Cost:
+    """Publish equal transient messages to ten queues with consumers; a delivery counts."""
+    queues = [f"bench-{number}" for number in range(FANOUT_QUEUES)]
+
+    def declare(setup: Setup) -> None:
+        for queue in queues:
+            setup.queue(queue)
+            setup.bind(queue, "amq.fanout", "")
+
+    with declared(target, declare):
+        message = publish("amq.fanout", "", TRANSIENT, b"x" * 100)
+        publisher = Publisher(target.uris[0], [message * CHUNK], CHUNK, WINDOW)
+        consumers = [Consumer(target.uris[0], queue, prefetch=500) for queue in queues]
+        return spend(target, [*consumers, publisher], consumers, seconds)
+
+
 COST_LINES = (
     CostLine(
         "unlike",
@@ -202,5 +219,12 @@ COST_LINES = (
         "identical messages, persistent, published and consumed, ack each",
         None,
         identical(True, True),
+    ),
+    CostLine(
+        "like-fanout",
+        "identical messages, transient, fanout to ten queues, ack each (per delivery)",
+        None,
+        identical_fanout,
+        at_most_us=5,
     ),
 )

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import statistics
+import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import uvloop
 
+from benchmarks.kept_rounds import KeptRounds
 from benchmarks.process_stats import cpu_s
 from benchmarks.raw_links import ANSWER_TIMEOUT_S, BrokerRefused, PacedPublisher, RawLink
 from mirrormq.client_io.blocking_client import connect
+from mirrormq.client_io.client_socket import ClientError
 from mirrormq.wire import methods
 from mirrormq.wire.content import method_frame
 from mirrormq.wire.fields import table_of
@@ -30,6 +33,11 @@ STALL_S = 60.0
 POLL_S = 0.01
 RATE_TOLERANCE = 0.97
 """A rate within 3 % counts as equal: a paced load gives both brokers the same rate."""
+
+FAILURES = (RuntimeError, OSError, ClientError, subprocess.SubprocessError)
+"""Errors that end the measurement of one line and not that of the others."""
+
+ERROR_CHARACTERS_MAX = 120
 
 RABBITMQ, MIRRORMQ, LAVINMQ, FLOOR = "RabbitMQ", "MirrorMQ", "LavinMQ", "floor"
 
@@ -96,6 +104,8 @@ class CostResult:
 
     line: CostLine
     rounds: dict[str, list[Cost]] = field(default_factory=dict)
+    error: str = ""
+    """Why the line could not be measured."""
 
     def median_us(self, name: str) -> float | None:
         found = self.rounds.get(name)
@@ -111,7 +121,7 @@ class CostResult:
         goals = [f"≥ {line.goal:g} ×"] if line.goal is not None else []
         goals += [f"≤ {line.at_most_us:g} µs"] if line.at_most_us is not None else []
         return [
-            line.work,
+            work_cell(line.work, self.error),
             *(self._microseconds(name) for name in (RABBITMQ, MIRRORMQ, LAVINMQ, FLOOR)),
             f"{theirs / ours:.1f} ×" if theirs and ours else "–",
             ", ".join(goals) or "–",
@@ -138,6 +148,8 @@ class CostResult:
         return _digits(max(told)) if told else "–"
 
     def _verdict(self, theirs: float | None, ours: float | None) -> str:
+        if self.error:
+            return "no"
         if ours is None or (theirs is None and self.line.at_most_us is None):
             return "–"
         checks = [self.line.at_most_us is None or ours <= self.line.at_most_us]
@@ -146,6 +158,12 @@ class CostResult:
             slower, faster = self.median_rate(MIRRORMQ) or 0.0, self.median_rate(RABBITMQ) or 0.0
             checks.append(slower >= RATE_TOLERANCE * faster)
         return "yes" if all(checks) else "no"
+
+
+def work_cell(work: str, error: str) -> str:
+    """Return the first cell of a row: the work, and why it could not be measured."""
+    reason = " ".join(error.split()).replace("|", "/")
+    return f"{work} (failed: {reason[:ERROR_CHARACTERS_MAX]})" if error else work
 
 
 COST_HEADINGS = ["work", "RabbitMQ µs", "MirrorMQ µs", "LavinMQ µs", "floor µs", "ratio", "goal",
@@ -295,11 +313,26 @@ async def _pace(links: Sequence[RawLink], rate: int) -> None:
 
 
 def cost_rounds(line: CostLine, targets: Sequence[Target], rounds: int, seconds: float) -> CostResult:
-    """Measure one line on all targets that take part, in alternating rounds."""
+    """Measure one line on all targets that take part, in alternating rounds; a failure ends its rounds."""
     result = CostResult(line)
-    for _ in range(rounds):
-        for target in targets:
-            if (target.name == FLOOR and not line.floor) or (line.ours_only and target.name != MIRRORMQ):
-                continue
-            result.rounds.setdefault(target.name, []).append(line.measure(target, seconds))
+    try:
+        for _ in range(rounds):
+            for target in targets:
+                if (target.name == FLOOR and not line.floor) or (line.ours_only and target.name != MIRRORMQ):
+                    continue
+                result.rounds.setdefault(target.name, []).append(line.measure(target, seconds))
+    except FAILURES as error:
+        result.error = f"{target.name}: {error}"
     return result
+
+
+def kept_costs(lines: Iterable[CostLine], kept: KeptRounds) -> list[CostResult]:
+    """Return measured lines."""
+    return [
+        CostResult(
+            line,
+            {name: [Cost(*values) for values in rounds] for name, rounds in kept.rounds(line.key).items()},
+            kept.error(line.key),
+        )
+        for line in lines
+    ]

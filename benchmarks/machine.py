@@ -11,6 +11,12 @@ from pathlib import Path
 
 from mirrormq import builds
 
+CHANGED = ", with changes that are not committed"
+"""End of a revision whose tree differs from the commit."""
+
+NOT_TABLES = ":(top,exclude)benchmarks/*.md"
+"""Pathspec of the tree without the tables that benchmarks write."""
+
 
 def describe(rabbitmq_version: str | None) -> list[str]:
     """Return machine and program versions, one fact per line."""
@@ -21,8 +27,13 @@ def describe(rabbitmq_version: str | None) -> list[str]:
         f"Python: {platform.python_version()} ({platform.python_compiler()})",
         f"MirrorMQ: revision {revision()}, message core {builds.choice.description}",
         f"RabbitMQ: {rabbitmq_version or 'not installed'}",
-        f"load average before: {os.getloadavg()[0]:.2f}",
+        f"load average before: {load_average():.2f}",
     ]
+
+
+def load_average() -> float:
+    """Return the load average of the last minute."""
+    return os.getloadavg()[0]
 
 
 def revision(directory: str = ".") -> str:
@@ -31,10 +42,15 @@ def revision(directory: str = ".") -> str:
     if given:
         return given
     try:
-        changed = _git("status", "--porcelain", "--untracked-files=no", "--", directory)
-        return _git("describe", "--always") + (", with changes that are not committed" if changed else "")
+        changed = _git("status", "--porcelain", "--untracked-files=no", "--", directory, NOT_TABLES)
+        return _git("describe", "--always") + (CHANGED if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+
+
+def measured_tree(conditions: str) -> str:
+    """Return what is measured, to tell whether two runs measure the same: revision, build, conditions."""
+    return f"{revision()}, {builds.choice.description}, {conditions}"
 
 
 def _git(*arguments: str) -> str:

@@ -48,7 +48,7 @@ FIGURES: Final = (
         LESS,
     ),
     Figure("CLUSTER.md", "publish + consume through the master's node", FASTER),
-    Figure("CLUSTER.md", "kill -9 of the master under load: longest gap in confirms elsewhere", SHORTER),
+    Figure("CLUSTER.md", "kill -9 of the master under load: longest gap in confirms on other nodes", SHORTER),
     Figure(
         "CLUSTER.md",
         "two mirrors join a queue of 1,000,000 under load: longest gap in confirms",

@@ -7,7 +7,6 @@ slow minute of the machine hits both, and the median ignores a round that was hi
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import statistics
 import sys
@@ -24,9 +23,19 @@ from rich.table import Table
 from benchmarks.brokers import Broker, Floor, LavinMQ, MirrorMQ, RabbitMQ
 from benchmarks.cost_lines import COST_LINES
 from benchmarks.cost_routing_lines import ROUTING_LINES
-from benchmarks.costs import COST_HEADINGS, COST_TEXT, CostLine, CostResult, cost_rounds
+from benchmarks.costs import (
+    COST_HEADINGS,
+    COST_TEXT,
+    FAILURES,
+    CostLine,
+    CostResult,
+    cost_rounds,
+    kept_costs,
+    work_cell,
+)
+from benchmarks.kept_rounds import KeptRounds
 from benchmarks.lines import LINES, Line
-from benchmarks.machine import describe, table_lines, today, write_table
+from benchmarks.machine import describe, load_average, measured_tree, table_lines, today, write_table
 from benchmarks.side_lines import SIDE_LINES
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
@@ -53,17 +62,19 @@ class Result:
     def cells(self) -> list[str]:
         """Return work, RabbitMQ, MirrorMQ, ratio, target, ok."""
         theirs, ours = self.median(RabbitMQ.name), self.median(MirrorMQ.name)
-        cells = [self.line.work, self._number(RabbitMQ.name), self._number(MirrorMQ.name)]
+        work = work_cell(self.line.work, self.error)
+        cells = [work, self._number(RabbitMQ.name), self._number(MirrorMQ.name)]
         if ours is None:
-            return [*cells, "–", self.line.promise(), "–"]
+            return [*cells, "–", self.line.promise(), "no" if self.error else "–"]
         ratio = self.line.ratio(theirs, ours) if theirs is not None else None
-        verdict = {True: "yes", False: "no", None: "–"}[self.line.met(ratio, ours)]
+        met = False if self.error else self.line.met(ratio, ours)
+        verdict = {True: "yes", False: "no", None: "–"}[met]
         return [*cells, "–" if ratio is None else f"{ratio:.2f} ×", self.line.promise(), verdict]
 
     def _number(self, name: str) -> str:
         middle, values = self.median(name), self.rounds.get(name)
         if middle is None or not values:
-            return self.error or "–"
+            return "–"
         digits = 0 if self.line.unit.endswith("/s") else 2
         text = f"{middle:,.{digits}f} {self.line.unit}"
         if len(values) > 1:
@@ -96,10 +107,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def measure(
-    lines: list[Line], brokers: list[Broker], rounds: int, seconds: float, console: Console
-) -> list[Result]:
-    """Measure all lines in all rounds, one broker at a time."""
-    results = [Result(line) for line in lines]
+    lines: list[Line], brokers: list[Broker], rounds: int, seconds: float, console: Console, kept: KeptRounds
+) -> None:
+    """Measure all lines in all rounds, one broker at a time, and keep each line."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
     # Draw only between measurements: a refreshing thread would take time from the brokers.
     with Progress(
@@ -107,28 +117,42 @@ def measure(
     ) as progress:
         counts = [min(rounds, line.rounds or rounds) for line in lines]
         task = progress.add_task("", total=sum(counts) * len(brokers))
-        for result, count in zip(results, counts, strict=True):
-            for number in range(count):
-                for broker in brokers:
-                    progress.update(task, description=f"{result.line.key}, {broker.name}, round {number + 1}")
-                    progress.refresh()
-                    value = result.line.measure(broker, seconds)
-                    result.rounds.setdefault(broker.name, []).append(value)
-                    progress.advance(task)
+        for line, count in zip(lines, counts, strict=True):
+            result, load = Result(line), load_average()
+            try:
+                for number in range(count):
+                    for broker in brokers:
+                        progress.update(task, description=f"{line.key}, {broker.name}, round {number + 1}")
+                        progress.refresh()
+                        value = line.measure(broker, seconds)
+                        result.rounds.setdefault(broker.name, []).append(value)
+                        progress.advance(task)
+            except FAILURES as error:
+                result.error = f"{broker.name}: {error}"
+            kept.put(line.key, result.rounds, result.error, load)
             if not console.is_terminal:
                 console.print("  ".join(result.cells()), soft_wrap=True)
-    return results
 
 
 def measure_costs(
-    lines: list[CostLine], brokers: list[Broker], rounds: int, seconds: float, console: Console
-) -> list[CostResult]:
-    """Measure the CPU time per message of all lines."""
-    results = []
+    lines: list[CostLine],
+    brokers: list[Broker],
+    rounds: int,
+    seconds: float,
+    console: Console,
+    kept: KeptRounds,
+) -> None:
+    """Measure the CPU time per message of all lines, and keep each line."""
     for line in lines:
-        results.append(cost_rounds(line, brokers, rounds, seconds))
-        console.print(f"{line.key}: " + "  ".join(results[-1].cells()[1:]), soft_wrap=True)
-    return results
+        load = load_average()
+        result = cost_rounds(line, brokers, rounds, seconds)
+        kept.put(line.key, result.rounds, result.error, load)
+        console.print(f"{line.key}: " + "  ".join(result.cells()[1:]), soft_wrap=True)
+
+
+def kept_results(lines: Sequence[Line], kept: KeptRounds) -> list[Result]:
+    """Return measured lines."""
+    return [Result(line, kept.rounds(line.key), kept.error(line.key)) for line in lines]
 
 
 def show(headings: list[str], results: Sequence[Result] | Sequence[CostResult], console: Console) -> None:
@@ -142,21 +166,20 @@ def show(headings: list[str], results: Sequence[Result] | Sequence[CostResult], 
     console.print(table)
 
 
-def write(
-    results: list[Result], costs: list[CostResult], machine: list[str], rounds: int, seconds: float
-) -> None:
+def write(kept: KeptRounds, machine: list[str], seconds: float) -> None:
     """Write the tables to RESULTS.md."""
     text = [
         "# MirrorMQ beside RabbitMQ",
         "",
-        f"Written by `make bench` on {today()}: medians of {rounds} alternating rounds of {seconds:g} s,",
-        "lowest and highest in brackets, both brokers in one run, never loaded at once. 100-byte bodies,",
-        "one publisher, one consumer unless the line says otherwise. Both run with their defaults, RabbitMQ",
-        "without plugins.",
+        f"Written by `make bench` on {today()}: medians of alternating rounds of {seconds:g} s, those of CPU",
+        f"time {min(seconds, COST_ROUND_S):g} s, lowest and highest in brackets, both brokers in one run,",
+        "never loaded at once. 100-byte bodies, one publisher, one consumer unless the line says otherwise.",
+        "Both run with their defaults, RabbitMQ without plugins.",
     ]
-    rows = [result.cells() for result in costs]
-    more = ["", *COST_TEXT, "", *table_lines(COST_HEADINGS, rows)]
-    write_table(RESULTS, text, machine, HEADINGS, [result.cells() for result in results], more)
+    rows = [result.cells() for result in kept_results(ALL_LINES, kept)]
+    costs = [result.cells() for result in kept_costs(ALL_COST_LINES, kept)]
+    more = ["", *COST_TEXT, "", *table_lines(COST_HEADINGS, costs)]
+    write_table(RESULTS, text, [*machine, *kept.facts()], HEADINGS, rows, more)
 
 
 def chosen(lines: Sequence[Each], pattern: str) -> list[Each]:
@@ -191,34 +214,35 @@ def main() -> int:
     seconds = QUICK_ROUND_S if options.quick else ROUND_S
     version = RabbitMQ.version()
     machine = describe(version)
+    kept = KeptRounds("one_node", measured_tree(f"{seconds:g} s, {options.broker}, {version}"))
     brokers = wanted_brokers(options.broker, version, console)
     others: list[Broker] = [Floor()] if cost_lines else []
     others += [LavinMQ()] if cost_lines and LavinMQ.found() else []
     try:
         for broker in (*brokers, *others):
             broker.start()
-        results = measure(lines, brokers, rounds, seconds, console)
+        measure(lines, brokers, rounds, seconds, console, kept)
         cost_seconds = min(seconds, COST_ROUND_S)
-        costs = measure_costs(
-            cost_lines, [*brokers, *others], min(rounds, COST_ROUNDS), cost_seconds, console
-        )
+        measure_costs(cost_lines, [*brokers, *others], min(rounds, COST_ROUNDS), cost_seconds, console, kept)
     except (RuntimeError, OSError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
     finally:
         for broker in (*brokers, *others):
             broker.stop()
+    measured = [*(line.key for line in lines), *(line.key for line in cost_lines)]
+    results, costs = kept_results(lines, kept), kept_costs(cost_lines, kept)
     show(HEADINGS, results, console)
     show(COST_HEADINGS, costs, console)
-    if len(lines) == len(ALL_LINES) and options.broker == "both":
-        machine.append(f"load average after: {os.getloadavg()[0]:.2f}")
-        write(results, costs, machine, rounds, seconds)
-        console.print(
-            f"written to {RESULTS.relative_to(Path.cwd())}" if RESULTS.is_relative_to(Path.cwd()) else ""
-        )
+    missing = kept.missing(KEYS)
+    if options.broker != "both" or options.quick:
+        console.print("RESULTS.md is written with both brokers and in full rounds only")
+    elif missing:
+        console.print(f"kept; RESULTS.md is written when these lines are measured, too: {', '.join(missing)}")
     else:
-        console.print("a part of the table is not written to RESULTS.md")
-    return 0
+        write(kept, machine, seconds)
+        console.print(f"written to {RESULTS.name}")
+    return 1 if any(kept.error(key) for key in measured) else 0
 
 
 if __name__ == "__main__":

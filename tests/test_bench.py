@@ -6,20 +6,36 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.brokers import Floor, MirrorMQ
+from benchmarks.cluster_lines import CLUSTER_LINES
 from benchmarks.clusters import MirrorMQCluster, wait_until_served
 from benchmarks.core_rounds import build_of
+from benchmarks.cost_cluster_lines import CLUSTER_COST_LINES
 from benchmarks.cost_lines import KEYS, many_clients, topic_queue, unlike_messages
 from benchmarks.cost_routing_lines import topic_keys, topic_patterns
-from benchmarks.costs import MIRRORMQ, RABBITMQ, Cost, CostLine, CostResult, declared, spend
+from benchmarks.costs import (
+    MIRRORMQ,
+    RABBITMQ,
+    Cost,
+    CostLine,
+    CostResult,
+    cost_rounds,
+    declared,
+    kept_costs,
+    spend,
+)
+from benchmarks.kept_rounds import KeptRounds
 from benchmarks.lines import Line
-from benchmarks.machine import describe
+from benchmarks.machine import CHANGED, describe
 from benchmarks.process_stats import cpu_s, resident_bytes
 from benchmarks.raw_links import BrokerRefused, Consumer, Publisher, publish
+from benchmarks.readme_figures import FIGURES
+from benchmarks.run import ALL_COST_LINES, ALL_LINES
 from benchmarks.takeovers import takeover_of
 from mirrormq import builds
 from mirrormq.client_io.blocking_client import connect
@@ -68,6 +84,48 @@ def test_an_absolute_bound_counts_beside_the_ratio() -> None:
     assert line.met(0.9, 60) is False
     assert line.met(1.1, 40) is False
     assert line.met(None, 40) is True
+
+
+def test_a_line_that_fails_is_told_and_ends_its_rounds_only() -> None:
+    broker = MirrorMQ()
+    times: list[float] = []
+
+    def measure(*_: object) -> Cost:
+        times.append(1.0)
+        if len(times) == 2:
+            raise BrokerRefused("a | b")
+        return Cost(1000, 0.01, 1.0)
+
+    try:
+        result = cost_rounds(CostLine("key", "work", None, measure, at_most_us=20), [broker], 3, 1.0)
+    finally:
+        broker.stop()
+    assert len(times) == 2
+    assert result.cells()[0] == "work (failed: MirrorMQ: a / b)" and result.cells()[-1] == "no"
+
+
+def test_a_table_is_measured_in_parts_of_one_tree(tmp_path: Path) -> None:
+    first = KeptRounds("table", "revision 1", tmp_path)
+    first.put("a", {RABBITMQ: [Cost(10, 0.5, 1.0)], MIRRORMQ: [Cost(20, 0.5, 1.0, 2.5)]}, "", 0.5)
+    assert first.missing(["a", "b"]) == ["b"]
+    second = KeptRounds("table", "revision 1", tmp_path)
+    second.put("b", {MIRRORMQ: []}, "MirrorMQ: no reply", 3.0)
+    line = CostLine("a", "work", None, no_measure, at_most_us=7)
+    found, failed = kept_costs([line, replace(line, key="b")], KeptRounds("table", "revision 1", tmp_path))
+    assert found.rounds[MIRRORMQ] == [Cost(20, 0.5, 1.0, 2.5)] and not found.error
+    assert failed.error == "MirrorMQ: no reply" and failed.cells()[-1] == "no"
+    assert second.missing(["a", "b"]) == []
+    assert second.facts() == [
+        "rounds per line and broker: 0 to 1",
+        "load average before each line: 0.50 to 3.00",
+    ]
+    assert KeptRounds("table", "revision 2", tmp_path).missing(["a", "b"]) == ["a", "b"]
+
+
+def test_rounds_of_a_changed_tree_are_not_combined(tmp_path: Path) -> None:
+    changed = f"revision 1{CHANGED}"
+    KeptRounds("table", changed, tmp_path).put("a", {MIRRORMQ: [1.0]}, "", 0.5)
+    assert KeptRounds("table", changed, tmp_path).missing(["a"]) == ["a"]
 
 
 def test_about_three_patterns_match_a_key_of_the_topic_line() -> None:
@@ -134,13 +192,38 @@ def test_a_takeover_ends_when_every_queue_has_confirmed() -> None:
     cluster = MirrorMQCluster()
     cluster.start()
     try:
-        took_ms = takeover_of(cluster, 20, "")
-        assert 0 < took_ms < 30_000
+        found = takeover_of(cluster, 20, "")
+        assert 0 < found["gap"] < 30_000
+        assert 0 < found["bystander"] < 30_000
         # The queues are gone, and the killed node serves clients again.
         assert json.loads(cluster.control("list_queues", "name", "--formatter", "json")) == []
         wait_until_served(cluster.uri(0))
     finally:
         cluster.stop()
+
+
+@pytest.mark.parametrize(
+    ("given", "parts"),
+    [
+        ("ARGS=", ["run", "cluster_run", "spark_run", "shovels"]),
+        ("ARGS=--only publish", ["run"]),
+        ("PARTS=cluster_run shovels", ["cluster_run", "shovels"]),
+    ],
+)
+def test_parts_of_the_benchmark_run_though_one_fails(given: str, parts: list[str], tmp_path: Path) -> None:
+    ran, program = tmp_path / "ran", tmp_path / "program"
+    program.write_text(f'#!/bin/sh\ncase "$2" in benchmarks.*) echo "$2" >>{ran}; exit 1;; esac\n')
+    program.chmod(0o755)
+    command = ["make", "-o", f"{ROOT}/.venv/.installed", "bench", given, f"RUN={program}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.read_text().split() == [f"benchmarks.{part}" for part in (*parts, "readme_figures")]
+    assert done.returncode and f"bench: failed: {' '.join(parts)} readme_figures" in done.stderr
+
+
+def test_figures_of_the_readme_are_lines_of_the_benchmark() -> None:
+    one_node, cluster = (*ALL_LINES, *ALL_COST_LINES), (*CLUSTER_LINES, *CLUSTER_COST_LINES)
+    works = {"RESULTS.md": {line.work for line in one_node}, "CLUSTER.md": {line.work for line in cluster}}
+    assert [figure for figure in FIGURES if figure.work not in works[figure.file]] == []
 
 
 @pytest.mark.parametrize("verb", ["bench", "bench-core"])
