@@ -172,11 +172,11 @@ def test_a_message_is_compared_only_with_bindings_that_share_its_values(
     compared: list[HeaderPattern] = []
     whole = HeaderPattern.matches
 
-    def matches_counted(pattern: HeaderPattern, offered: dict[str, object]) -> bool:
+    def matches_counted(pattern: HeaderPattern, headers: Table) -> bool:
         compared.append(pattern)
-        return whole(pattern, offered)
+        return whole(pattern, headers)
 
     monkeypatch.setattr(HeaderPattern, "matches", matches_counted)
-    headers = table_of({"kind": 2, "tenant": "tenant-777", "other": 1})
-    assert [destination.name for destination in exchange.route("", headers)] == ["q777"]
+    message = table_of({"kind": 2, "tenant": "tenant-777", "other": 1})
+    assert [destination.name for destination in exchange.route("", message)] == ["q777"]
     assert len(compared) <= 3

@@ -35,10 +35,10 @@ class HeaderPattern(NamedTuple):
     every: bool
     values: dict[str, object]
 
-    def matches(self, offered: dict[str, object]) -> bool:
-        """Whether the binding matches a message with these comparable header values."""
+    def matches(self, headers: Table) -> bool:
+        """Whether the binding matches a message with these headers."""
         for name, value in self.values.items():
-            found = name in offered and (value is PRESENT or value == offered[name])
+            found = name in headers and (value is PRESENT or value == comparable(headers[name]))
             # The first mismatch decides under `all`, the first match under `any`.
             if found is not self.every:
                 return found
@@ -80,8 +80,8 @@ class HeadersExchange(Exchange):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._index: dict[tuple[str, object], dict[Binding, HeaderPattern]] = {}
-        """Bindings by header name and required value, or PRESENT.
+        self._index: dict[str, dict[object, dict[Binding, HeaderPattern]]] = {}
+        """Bindings by header name, and by required value or PRESENT.
 
         A pattern under `any` stands under each of its pairs. A pattern under `all` stands under one, the
         rarest when it was bound: a message without that pair cannot match.
@@ -94,14 +94,16 @@ class HeadersExchange(Exchange):
     def route(
         self, routing_key: str, headers: Table, properties: Properties = NO_PROPERTIES
     ) -> Iterable[Destination]:
-        offered = {name: comparable(field) for name, field in headers.items()}
         index = self._index
         found = [binding.destination for binding in self._unconditional]
-        for name, value in offered.items():
-            for pair in ((name, value), (name, PRESENT)):
-                for binding, pattern in index.get(pair, NONE).items():
+        for name, field in headers.items():
+            by_value = index.get(name)
+            if by_value is None:
+                continue
+            for value in (comparable(field), PRESENT):
+                for binding, pattern in by_value.get(value, NONE).items():
                     # A pattern with one pair has matched; further pairs matter under `all` only.
-                    if len(pattern.values) == 1 or not pattern.every or pattern.matches(offered):
+                    if len(pattern.values) == 1 or not pattern.every or pattern.matches(headers):
                         found.append(binding.destination)
         return found
 
@@ -111,15 +113,22 @@ class HeadersExchange(Exchange):
         if pattern.every:
             if not pairs:
                 self._unconditional[binding] = None
-            pairs = tuple(sorted(pairs, key=lambda pair: len(self._index.get(pair, NONE)))[:1])
+            pairs = tuple(sorted(pairs, key=self._count)[:1])
         self._pairs[binding] = pairs
-        for pair in pairs:
-            self._index.setdefault(pair, {})[binding] = pattern
+        for name, value in pairs:
+            self._index.setdefault(name, {}).setdefault(value, {})[binding] = pattern
+
+    def _count(self, pair: tuple[str, object]) -> int:
+        """Return the number of bindings under a pair."""
+        name, value = pair
+        return len(self._index.get(name, {}).get(value, NONE))
 
     def _removed(self, binding: Binding) -> None:
         self._unconditional.pop(binding, None)
-        for pair in self._pairs.pop(binding):
-            bucket = self._index[pair]
-            del bucket[binding]
-            if not bucket:
-                del self._index[pair]
+        for name, value in self._pairs.pop(binding):
+            by_value = self._index[name]
+            del by_value[value][binding]
+            if not by_value[value]:
+                del by_value[value]
+            if not by_value:
+                del self._index[name]

@@ -130,16 +130,31 @@ class Router:
         if exchange == DEFAULT_EXCHANGE:
             queues = self._by_queue_name(keys)
             return self.copies.reached(queues, keys[0]) if self.copies.sources else queues
-        walk = _Walk(self, keys, headers, properties, message)
-        queues = walk.run(self.exchanges[exchange])
+        start = self.exchanges[exchange]
+        if len(keys) == 1 and self._leads_to_queues_only(start):
+            found = start.route(
+                keys[0],
+                headers() if start.needs_headers else NO_HEADERS,
+                properties() if start.needs_properties else NO_PROPERTIES,
+            )
+            queues, cacheable = tuple(sorted({name for _, name in found})), start.cacheable
+        else:
+            walk = _Walk(self, keys, headers, properties, message)
+            queues = walk.run(start)
+            cacheable = walk.cacheable
         if self.copies.sources:
             queues = self.copies.reached(queues, keys[0])
         # CC and BCC keys are per message: only a route of the routing key alone is worth caching.
-        if walk.cacheable and len(keys) == 1:
+        if cacheable and len(keys) == 1:
             if len(self._cache) >= CACHE_ENTRIES_MAX:
                 self._cache.clear()
             self._cache[exchange, keys[0]] = queues
         return queues
+
+    def _leads_to_queues_only(self, exchange: Exchange) -> bool:
+        """Whether no other exchange is reached from this one, and it keeps no messages."""
+        name = exchange.name
+        return not (exchange.keeps_messages or name in self._exchanges_behind or name in self.alternate)
 
     def may_remember(self, exchange: str) -> bool:
         """Whether routes from this exchange stay the same, for a routing key, while `version` does.
@@ -231,9 +246,6 @@ class _Walk:
         return tuple(sorted(queues))
 
     def _visit(self, exchange: Exchange) -> set[Destination]:
-        # Fast path: no headers, no properties, no message to keep, and the route stays cacheable.
-        if exchange.cacheable and len(self._keys) == 1:
-            return set(exchange.route(self._keys[0], NO_HEADERS))
         self.cacheable = self.cacheable and exchange.cacheable
         headers = self._headers() if exchange.needs_headers else NO_HEADERS
         properties = self._properties() if exchange.needs_properties else NO_PROPERTIES
