@@ -237,7 +237,10 @@ class MirrorMQ(_Process):
     def _environment(self) -> dict[str, str]:
         runtime = self.directory / "runtime"
         runtime.mkdir(exist_ok=True)
-        return os.environ | {"MIRRORMQ_RUNTIME_DIR": str(runtime), "MIRRORMQ_COOKIE": "bench"}
+        variables = os.environ | {"MIRRORMQ_RUNTIME_DIR": str(runtime), "MIRRORMQ_COOKIE": "bench"}
+        # pip compiles what it installs. A checkout gets its bytecode at its first start, unless forbidden.
+        variables.pop("PYTHONDONTWRITEBYTECODE", None)
+        return variables
 
 
 class LavinMQ(_Process):

@@ -163,7 +163,8 @@ def main() -> int:
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     pattern = options.only
-    lines = [line for line in CLUSTER_LINES if fnmatch(line.key, pattern) or pattern in line.key]
+    matching = {line.measure for line in CLUSTER_LINES if fnmatch(line.key, pattern) or pattern in line.key}
+    lines = [line for line in CLUSTER_LINES if line.measure in matching]  # lines may share a measurement
     cost_lines = [line for line in CLUSTER_COST_LINES if fnmatch(line.key, pattern) or pattern in line.key]
     if not lines and not cost_lines:
         parser.error(f"no line matches {options.only!r}; there are {', '.join(keys)}")
