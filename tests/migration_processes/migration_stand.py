@@ -109,7 +109,9 @@ class MigrationStand:
                 [PROGRAM, "migrate", "run", "--dir", str(self.directory)],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
-        until(MigrationDirectory(self.directory).is_running, self.output, PHASE_S)
+        process, files = self.process, MigrationDirectory(self.directory)
+        # A command that finds the last phase fulfilled may have ended already.
+        until(lambda: files.is_running() or process.poll() is not None, self.output, PHASE_S)
 
     def kill_and_start(self) -> None:
         """Kill the running command without warning, and start another one."""
