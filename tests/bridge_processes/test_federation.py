@@ -92,6 +92,8 @@ def test_an_exchange_receives_what_its_bindings_ask_for(pair: Pair) -> None:
     down.post("bindings/%2F/e/fed.x/q/to", {"routing_key": "a.#"})
     federate(pair, {"federation-upstream": "u"}, "exchanges", max_hops=2)
     until(lambda: is_running(down), lambda: str(links(down)))
+    [row] = links(down)
+    assert row["local_connection"].startswith(f"<{row['node']}.")
     [internal] = [row for row in up.get("queues/%2F") if row["name"].startswith("federation: ")]
     assert internal["name"] == INTERNAL_QUEUE
     assert internal["arguments"] == {"x-internal-purpose": "federation"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from mirrormq.bridges.link import SETUP_TIMEOUT_MS, STOP_TIMEOUT_MS, Phase, Side
@@ -128,6 +129,22 @@ def test_without_mandatory_an_unroutable_message_is_dropped() -> None:
     bench.settle()
     assert bench.link.status().state == "running"
     assert bench.source.counts("from") == (0, 0)
+
+
+def test_the_rate_is_that_of_the_last_seconds() -> None:
+    bench = LinkBench(plan_between_queues(limit=225))
+    bench.start()
+    bench.settle()
+    for _ in range(20):
+        filled(bench, 10)
+        bench.advance(1_000)
+    rate = bench.link.rate_per_s(bench.now_ms)
+    status = msgspec.structs.replace(bench.link.status(), rate=rate)
+    assert (rate, status.remaining, status.eta_s) == (11.0, 25, 3), "ten seconds, eleven batches"
+    bench.advance(5_000)
+    assert bench.link.rate_per_s(bench.now_ms) == 6.0
+    assert bench.link.rate_per_s(bench.now_ms + 10_001) == 0.0
+    assert bench.link.status().eta_s == -1, "without a rate"
 
 
 @pytest.mark.parametrize("prefetch", [1, 3, 4, 1000])

@@ -63,6 +63,7 @@ def test_a_full_destination_shows_how_far_the_move_is_and_why_it_waits(page: Pag
     bar = panel.get_by_role("progressbar", name="Moved messages")
     expect(bar).to_have_attribute("value", str(FULL / 50))
     expect(panel).to_contain_text("20 of 50 messages")
+    expect(panel).to_contain_text(re.compile(r"messages · [\d.]+/s, .+ left"))
     expect(panel.get_by_role("alert")).to_contain_text("rejected: the destination refuses messages")
     client.delete("queues/%2F/small/contents")
     expect(panel).to_contain_text("40 of 50 messages")

@@ -22,6 +22,7 @@ from typing import Protocol
 
 from mirrormq.bridges.link_plan import AckMode, LinkPlan, SetupFailed, Subscription
 from mirrormq.bridges.link_status import LinkState, LinkStatus
+from mirrormq.bridges.rate_meter import RateMeter
 from mirrormq.bridges.setup_run import SetupRun
 from mirrormq.bridges.transfer import Transfer
 from mirrormq.client.amqp_uri import AmqpUri
@@ -137,6 +138,7 @@ class Link:
         self._changed_ms = 0
         self._forwarded = 0
         """Messages of earlier attempts."""
+        self._rate = RateMeter()
         self._refused = 0
         self._attempts = 0
         self._restarts = 0
@@ -162,6 +164,10 @@ class Link:
     def forwarded(self) -> int:
         """Messages moved by all attempts."""
         return self._forwarded + (self.transfer.forwarded if self.transfer is not None else 0)
+
+    def rate_per_s(self, now_ms: int) -> float:
+        """Return the messages that the link moves per second."""
+        return self._rate.per_s(now_ms, self.forwarded)
 
     @property
     def source_connection(self) -> ClientConnection | None:
@@ -493,6 +499,7 @@ class Link:
                 self._finished = True
                 self._drain(now_ms)
             self._show_state(now_ms)
+        self._rate.note(now_ms, self.forwarded)
         self._pace()
         self._acknowledge(transfer)
         outstanding = no_ack and (self._cancels or transfer.pending_count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 
 import msgspec
@@ -49,6 +50,15 @@ class LinkStatus(msgspec.Struct, frozen=True):
     """Refusals by the destination: rejected and unroutable messages."""
     restarts: int = 0
     """Attempts that failed since this node started the link."""
+    rate: float = 0.0
+    """Messages moved per second, over the last seconds."""
+    local_connection: str = ""
+    """Name of the destination's connection if it is inside this node and open."""
+
+    @property
+    def eta_s(self) -> int:
+        """Time that the remaining messages need at this rate; -1 if it is not known."""
+        return math.ceil(self.remaining / self.rate) if self.remaining >= 0 and self.rate > 0 else -1
 
 
 def shown_uri(uri: str) -> str:

@@ -88,6 +88,8 @@ def api_row(link: FederationLink) -> dict[str, Any]:
         row["consumer_tag"] = definition.upstream.consumer_tag
     if report.get("reason"):
         row["error"] = report["reason"]
+    elif report.get("local_connection"):
+        row["local_connection"] = report["local_connection"]
     row |= {"uri": link.uri, "timestamp": moment(report.get("changed_ms", 0), padded=False)}
     row |= {name: report[name] for name in COUNTS if name in report and report[name] != -1}
     return row
@@ -102,7 +104,7 @@ def ctl_row(link: FederationLink) -> dict[str, Any]:
         "exchange": "" if is_queue else definition.name,
         "id": link.id,
         "last_changed": moment(link.report.get("changed_ms", 0), padded=True),
-        "local_connection": "",
+        "local_connection": link.report.get("local_connection", ""),
         "queue": definition.name if is_queue else "",
         "status": link.status,
         "type": link.kind,

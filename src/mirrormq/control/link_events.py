@@ -25,7 +25,11 @@ def link_status_event(link: Link, definition: Any, status: LinkStatus) -> Event:
             "uri": row.uri,
             "timestamp": _moment(status.changed_ms),
         }
-        return "federation.link.status", facts | ({"error": status.reason} if status.reason else {})
+        if status.reason:
+            facts["error"] = status.reason
+        elif status.local_connection:
+            facts["local_connection"] = status.local_connection
+        return "federation.link.status", facts
     facts = _shovel(link) | {"status": status.state}
     if status.reason:
         facts["reason"] = status.reason

@@ -19,7 +19,9 @@ from mirrormq.bridges.shovel_plan import DYNAMIC, STATIC, ends_of
 from mirrormq.metadata.link_records import LinkKey
 from mirrormq.metadata.state import MetadataState
 
-COUNTS = ("attempts", "forwarded", "remaining", "pending", "unconfirmed", "refused", "restarts")
+COUNTS = (
+    "attempts", "forwarded", "remaining", "rate", "eta_s", "pending", "unconfirmed", "refused", "restarts"
+)  # fmt: skip
 """Facts of a link's status that RabbitMQ 3.10 does not have."""
 
 

@@ -80,10 +80,12 @@ class BridgeHost:
                 "kind": runner.record.kind,
                 "name": runner.record.name,
                 "epoch": runner.record.epoch,
-                **msgspec.structs.asdict(runner.status()),
+                **msgspec.structs.asdict(status),
+                "eta_s": status.eta_s,
                 **_static_ends(runner),
             }
             for runner in [*self._links.runners.values(), *self._links.finished.values()]
+            for status in [runner.status()]
         ]
 
     # -- assignments ------------------------------------------------------------------------------

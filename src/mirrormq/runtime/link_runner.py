@@ -117,8 +117,11 @@ class LinkRunner:
         if self.link is None or self._failure:
             return LinkStatus(LinkState.TERMINATED.value, self._failure, self._failed_ms)
         sources, destinations = self._kind.uris(self.definition)
+        near = self._clients.get(Side.DESTINATION)
         return msgspec.structs.replace(
             self.link.status(),
+            rate=round(self.link.rate_per_s(now_ms()), 1),
+            local_connection=near.name if isinstance(near, LocalClient) else "",
             source_uri=shown_uri(sources[self.link.uri_index(Side.SOURCE)]),
             destination_uri=shown_uri(destinations[self.link.uri_index(Side.DESTINATION)]),
         )

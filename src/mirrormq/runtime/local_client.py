@@ -60,6 +60,11 @@ class LocalClient:
     # -- client end -------------------------------------------------------------------------------
 
     @property
+    def name(self) -> str:
+        """Name in the lists of connections."""
+        return self._server.name
+
+    @property
     def writable(self) -> bool:
         """Whether the broker's end accepts output."""
         return self._up_bytes < UNREAD_BYTES_MAX

@@ -2,7 +2,7 @@
 import { path, put, remove } from "../lib/api.js";
 import { moveDefinition, moveName, movePath } from "../lib/bridges.js";
 import { useFetch } from "../lib/fetching.js";
-import { count } from "../lib/format.js";
+import { count, duration, rate } from "../lib/format.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { isMonitor } from "../lib/session.js";
@@ -16,7 +16,7 @@ function Moving({ job, row, ready, total, onCancel }) {
   const moved = row?.remaining !== undefined ? row.forwarded : Math.max(0, total - ready);
   return html`<div class="moving" aria-live="polite">
     <p>${t("move.moving", { name: job.value["dest-queue"] })} ${row && html`<${State} value=${row.state} />`}</p>
-    ${all > 0 && html`<${Progress} label=${t("move.progress")} done=${moved} total=${all} /><p class="soft">${t("move.count", { moved: count(moved), all: count(all) })}</p>`}
+    ${all > 0 && html`<${Progress} label=${t("move.progress")} done=${moved} total=${all} /><p class="soft">${t("move.count", { moved: count(moved), all: count(all) })}${row?.eta_s > 0 && ` · ${t("move.pace", { rate: rate(row.rate), time: duration(row.eta_s * 1000) })}`}</p>`}
     ${row?.reason && html`<p class="refusal" role="alert" lang="en">${row.reason}</p>`}
     <button type="button" class="button" onClick=${onCancel}>${t("move.stop")}</button></div>`;
 }

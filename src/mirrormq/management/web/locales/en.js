@@ -770,6 +770,7 @@ export default {
   "move.done": "All messages are moved to queue {name}.",
   "move.hint": "in the same vhost; declared if it does not exist",
   "move.moving": "Messages move to queue {name}.",
+  "move.pace": "{rate}, {time} left",
   "move.progress": "Moved messages",
   "move.stop": "Stop",
   "move.stopped": "Moving has stopped. The other messages stay in this queue.",

@@ -770,6 +770,7 @@ export default {
   "move.done": "所有消息已转移到队列 {name}。",
   "move.hint": "位于同一 vhost；不存在时会声明",
   "move.moving": "消息正在转移到队列 {name}。",
+  "move.pace": "{rate}，约剩 {time}",
   "move.progress": "已转移的消息",
   "move.stop": "停止",
   "move.stopped": "转移已停止。其余消息留在此队列中。",
