@@ -75,7 +75,7 @@ def test_the_last_pattern_of_an_ignore_file_decides() -> None:
 def test_requirements_of_an_image_are_pinned_with_hashes() -> None:
     commands = [text for stage in STAGES.values() for word, text in stage.steps if word == "RUN"]
     for command in commands:
-        for line in re.findall(r"pip [^&]*install[^&]*", command):
+        for line in re.findall(r"pip (?:--python \S+ )?install[^&]*", command):
             assert "--require-hashes" in line or ("--no-deps" in line and "wheels/*.whl" in line), line
         if "pip wheel" in command:
             assert "--no-build-isolation" in command
