@@ -88,6 +88,21 @@ def node() -> Iterator[Cluster]:
             "There is no component 'shovels'; the nearest is 'shovel'.",
         ),
         (
+            ("set_parameter", "shovel", "s", '{"src-uri": "amqp://", "src-queue": "q", "dest-urii": "amqp://"}'),
+            'Unrecognised terms [{<<"dest-urii">>,<<"amqp://">>}] in s\nKey "dest-uri" not found in s\n',
+            "There is no key 'dest-urii'; the nearest is 'dest-uri'.",
+        ),
+        (
+            ("set_parameter", "federation-upstream", "u", '{"uri": "amqp://", "expire": 5}'),
+            'Unrecognised terms [{<<"expire">>,5}] in u\n',
+            "There is no key 'expire'; the nearest is 'expires'.",
+        ),
+        (
+            ("set_parameter", "federation-upstream-set", "s", '[{"upstream": "u", "max-hop": 5}]'),
+            'Unrecognised terms [{<<"max-hop">>,5}] in s\n',
+            "There is no key 'max-hop'; the nearest is 'max-hops'.",
+        ),
+        (
             ("list_queues", "nam"),
             "Info key(s) nam are not supported",
             "There is no column 'nam'; the nearest is 'name'.",
@@ -142,3 +157,17 @@ def test_a_policy_that_another_hides_says_so(node: Cluster) -> None:
     assert run_ctl("-q", "set_policy", "short", "^or", '{"expires": 5}', "--apply-to", "exchanges")[2] == ""
     error = run_ctl("-q", "set_policy", "zz", "^stock", '{"max-length": 5}', "--priority", "10")[2]
     assert "on queue 'stock': policy 'ha-all' has the same priority 10 and comes first by name" in error
+
+
+def test_tags_that_give_no_rights_are_named(node: Cluster) -> None:
+    assert run_ctl("-q", "set_user_tags", "anna", "monitoring", "billing") == (0, "", "")
+    code, out, error = run_ctl("-q", "set_user_tags", "anna", "admin")
+    assert (code, out) == (0, "")
+    assert error == "Warning: Tag 'admin' gives no rights; the nearest that does is 'administrator'.\n"
+    try:
+        error = run_ctl("-q", "set_user_tags", "guest")[2]
+        assert error.startswith(
+            "Warning: No user has the tag 'administrator': the page and the HTTP API cannot"
+        )
+    finally:
+        assert run_ctl("-q", "set_user_tags", "guest", "administrator") == (0, "", "")

@@ -52,6 +52,12 @@ def test_every_page_of_the_help_has_an_example_and_names_values(
     assert ended.value.code == 0
     assert re.search(r"^ +Examples?\b.*:\n +(source <\()?mirrormq ", text, re.MULTILINE), text
     assert not re.search(r"<(str|path|int|float|list)", text), text
+    own = {
+        name
+        for name in re.findall(r"^  --([a-z-]+) ([A-Z:@=-]+)", text, re.MULTILINE)
+        if name[0] == name[1].lower()
+    }
+    assert {name for name, _ in own} <= {"uri", "mode", "fault", "format", "address", "directory"}, own
     assert "..." not in text.replace("[ARGS]...", "").replace("]...", ""), "a sentence is cut short"
 
 

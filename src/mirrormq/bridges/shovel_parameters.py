@@ -159,6 +159,12 @@ def _end_protocol(value: Mapping[str, Any], key: str) -> str:
     return AMQP_1_0 if value.get(key) == AMQP_1_0 else AMQP_0_9_1
 
 
+def keys_of(given: Mapping[str, Any]) -> tuple[ParameterKey, ...]:
+    """Return the known keys of a shovel with the protocols that it names."""
+    source, destination = _end_protocol(given, "src-protocol"), _end_protocol(given, "dest-protocol")
+    return (*COMMON_KEYS, *SOURCE_KEYS[source], *DESTINATION_KEYS[destination])
+
+
 def faults(name: str, value: Any) -> list[str]:
     """Return the faults of a shovel's value; an empty list: it is valid."""
     given: Mapping[str, Any] = value if isinstance(value, dict) else {}
@@ -169,8 +175,7 @@ def faults(name: str, value: Any) -> list[str]:
             found += _source_faults(given)
         if destination == AMQP_0_9_1:
             found += _destination_faults(given)
-    keys = (*COMMON_KEYS, *SOURCE_KEYS[source], *DESTINATION_KEYS[destination])
-    return found + check.check_object(name, keys, value)
+    return found + check.check_object(name, keys_of(given), value)
 
 
 def _source_faults(value: Mapping[str, Any]) -> list[str]:

@@ -62,14 +62,30 @@ def parameter_command(state: MetadataState, vhost: str, component: str, name: st
         return PutOperatorPolicy(checked_operator_policy(vhost, name, *fields))
     if component in federation_parameters.COMPONENTS:
         if faults := federation_parameters.faults(component, name, value):
-            raise validation_failed("\n".join(faults))
+            raise validation_failed("\n".join(faults), _unknown_key(component, value))
     elif component == SHOVEL_COMPONENT:
         if faults := shovel_parameters.faults(name, value):
-            raise validation_failed("\n".join(faults))
+            raise validation_failed("\n".join(faults), _unknown_key(component, value))
     else:
         hint = hints.no_such("component", component, COMPONENTS)
         raise validation_failed(f"component {component} not found", hint)
     return PutParameter(Parameter(vhost, component, name, value))
+
+
+def _unknown_key(component: str, value: Any) -> str:
+    """Return a hint for the first unknown key of a shovel, an upstream or the entries of an upstream set."""
+    for given in value if isinstance(value, list) else [value]:
+        if isinstance(given, dict):
+            known = {
+                SHOVEL_COMPONENT: shovel_parameters.keys_of(given),
+                federation_parameters.UPSTREAM: federation_parameters.UPSTREAM_KEYS,
+                federation_parameters.UPSTREAM_SET: federation_parameters.ENTRY_KEYS,
+            }.get(component, ())
+            names = {key.name for key in known}
+            for key in given:
+                if names and key not in names:
+                    return hints.no_such("key", key, names)
+    return ""
 
 
 def _check_keys(name: str, value: Any, known: tuple[str, ...], needed: tuple[str, ...]) -> None:

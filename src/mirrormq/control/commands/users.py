@@ -17,11 +17,15 @@ from mirrormq.auth import passwords
 from mirrormq.control.commands.command_checks import no_such_user, user_of
 from mirrormq.control.control_protocol import EXIT_DATA, EXIT_SOFTWARE, ControlError, Request
 from mirrormq.control.node_interface import ControlledNode
+from mirrormq.control.suggestions import suggestion
 from mirrormq.metadata.commands import DeleteUser, PutUser
 from mirrormq.metadata.records import User
 
 HASHED = "password-hash"
 VERIFIED = "password-verified"
+ADMINISTRATOR = "administrator"
+KNOWN_TAGS = (ADMINISTRATOR, "impersonator", "management", "monitoring", "policymaker")
+"""Tags that give rights. RabbitMQ accepts any other tag too, and so does this node."""
 
 
 def prepare(node: ControlledNode, request: Request) -> Request:
@@ -95,9 +99,20 @@ def authenticate_user(node: ControlledNode, request: Request) -> str:
     return "Success"
 
 
-def set_user_tags(node: ControlledNode, request: Request) -> None:
-    user = user_of(node, request.arguments[0])
-    node.metadata.write(PutUser(msgspec.structs.replace(user, tags=request.arguments[1:])))
+def set_user_tags(node: ControlledNode, request: Request) -> dict[str, str] | None:
+    name, *tags = request.arguments
+    node.metadata.write(PutUser(msgspec.structs.replace(user_of(node, name), tags=tags)))
+    warnings = [
+        f"Tag '{tag}' gives no rights; the nearest that does is '{near}'."
+        for tag in tags
+        if tag not in KNOWN_TAGS and (near := suggestion(tag, KNOWN_TAGS)) is not None
+    ]
+    if not any(ADMINISTRATOR in user.tags for user in node.metadata.state.users.values()):
+        warnings.append(
+            f"No user has the tag '{ADMINISTRATOR}': the page and the HTTP API cannot be administered until "
+            f"'mirrormqctl set_user_tags USER {ADMINISTRATOR}'."
+        )
+    return {"warning": " ".join(warnings)} if warnings else None
 
 
 def list_users(node: ControlledNode, request: Request) -> list[dict[str, Any]]:
