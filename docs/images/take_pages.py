@@ -33,7 +33,7 @@ LOADS = (
 PAGES = (
     "overview", "connections", "channels", "exchanges", "exchanges/%2F/amq.topic", "queues",
     "queues/%2F/orders", "cluster", "nodes/mirror2@localhost", "nodes/mirror3@localhost", "timeline",
-    "admin/users", "admin/users/guest", "admin/vhosts", "admin/vhosts/%2F", "admin/permissions",
+    "bridges", "admin/users", "admin/users/guest", "admin/vhosts", "admin/vhosts/%2F", "admin/permissions",
     "admin/policies", "admin/limits", "admin/definitions", "admin/flags", "pipeline",
 )  # fmt: skip
 SETTLE_MS = 1200
@@ -112,8 +112,9 @@ def make_sheet(browser: Browser, kind: str, pictures: list[Path], target: Path) 
         f'<figure><figcaption>{picture.stem}</figcaption><img src="{picture.as_uri()}">'
         for picture in pictures
     )
-    style = f"body{{columns:{SHEET_COLUMNS[kind]};background:#999}}"
-    style += "figure{margin:4px;break-inside:avoid}img{width:100%}"
+    style = f"body{{display:grid;grid-template-columns:repeat({SHEET_COLUMNS[kind]},1fr);align-items:start"
+    style += ";background:#999}"
+    style += "figure{margin:4px}img{width:100%}"
     source = target.with_suffix(".html")
     source.write_text(f"<!doctype html><style>{style}</style>{cells}")
     page = browser.new_page(viewport={"width": 2000, "height": 1200})

@@ -21,7 +21,7 @@ from tests.needs import need_rabbitmq
 _ERLANG = """
 applications auth_mechanisms backing_queue_status context_switches cowboy_opts erlang_full_version
 erlang_version garbage_collection gc_bytes_reclaimed gc_num metrics_gc_queue_length mnesia_disk_tx_count
-mnesia_ram_tx_count msg_store_read_count msg_store_write_count net_ticktime proc_total proc_used
+mnesia_ram_tx_count msg_store_read_count msg_store_write_count proc_total proc_used
 queue_index_read_count queue_index_write_count ra_open_file_metrics reductions
 release_series_support_status run_queue sample_retention_policies socket_opts enabled_plugins
 """
@@ -29,7 +29,7 @@ ERLANG = frozenset(_ERLANG.split())
 """Fields that only Erlang has."""
 
 _NOT_MEASURED = """
-config_files idle_since internal_cluster_id io_reopen_count io_seek_avg_time io_seek_count log_files
+idle_since internal_cluster_id io_reopen_count io_seek_avg_time io_seek_count
 """
 NOT_MEASURED = frozenset(_NOT_MEASURED.split())
 """RabbitMQ's numbers that this node does not measure yet."""

@@ -80,7 +80,7 @@ def test_columns_are_chosen_and_remembered(page: Page, lists: Client) -> None:
     expect(page.get_by_role("rowheader").first).to_be_visible()
     assert "State" in headings(page) and "Memory" not in headings(page)
     page.locator(".column-choice summary").click()
-    page.locator(".column-choice").get_by_label("Memory").check()
+    page.locator(".column-choice").get_by_label("Memory", exact=True).check()
     page.locator(".column-choice").get_by_label("State").uncheck()
     page.reload()
     expect(page.get_by_role("columnheader", name="Memory")).to_be_visible()
@@ -138,3 +138,77 @@ def test_a_pause_holds_the_numbers_until_the_user_resumes(open_page: Opener, lis
     paused.page.get_by_role("button", name="Resume the updates").click()
     expect(ready[0]).to_have_text("1")
     assert lists.delete("queues/%2F/single/contents").status == 204
+
+
+@pytest.fixture
+def people(lists: Client) -> Iterator[Client]:
+    """Two users, two policies and an operator policy beside those that every node has."""
+    for name, tags in (("zoe", "monitoring"), ("yan", "policymaker")):
+        lists.put(f"users/{name}", {"password": "p", "tags": tags})
+    lists.put("permissions/many/zoe", {"configure": "", "write": "", "read": ".*"})
+    policy = {"pattern": "^q", "definition": {"max-length": 1}}
+    lists.put("policies/%2F/first", policy | {"priority": 2})
+    lists.put("policies/%2F/second", policy | {"priority": 1})
+    lists.put("operator-policies/%2F/first-limit", policy)
+    yield lists
+    for path in ("users/zoe", "users/yan", "policies/%2F/first", "policies/%2F/second"):
+        assert lists.delete(path).status == 204
+    assert lists.delete("operator-policies/%2F/first-limit").status == 204
+
+
+def test_users_are_filtered_and_sorted(page: Page, people: Client) -> None:
+    """Lists that the node sends whole have the fields of paged lists, as on RabbitMQ's page."""
+    names = page.locator("main").get_by_role("rowheader")
+    page.evaluate("location.hash = '#/admin/users'")
+    expect(names).to_have_text(["guest", "yan", "zoe"])
+    page.get_by_role("columnheader", name="Tags").get_by_role("button").click()
+    page.get_by_role("columnheader", name="Tags").get_by_role("button").click()
+    expect(names).to_have_text(["yan", "zoe", "guest"])
+    page.get_by_label("Filter by name").fill("Z")
+    expect(names).to_have_text(["zoe"])
+    expect(page.get_by_text("1 of 3")).to_be_visible()
+    page.reload()
+    expect(names).to_have_text(["zoe"])
+    page.get_by_label("regular expression").check()
+    page.get_by_label("Filter by name").fill("n[")
+    expect(page.get_by_role("alert")).to_have_text("This is not a valid regular expression.")
+    page.get_by_label("Filter by name").fill("^(yan|guest)$")
+    expect(names).to_have_text(["yan", "guest"])
+
+
+def test_vhosts_name_their_users_and_have_columns(page: Page, people: Client) -> None:
+    page.evaluate("location.hash = '#/admin/vhosts'")
+    expect(page.get_by_role("row", name="many").get_by_text("zoe")).to_be_visible()
+    assert "Ready" not in headings(page)
+    page.locator(".column-choice summary").click()
+    page.locator(".column-choice").get_by_label("Ready", exact=True).check()
+    expect(page.get_by_role("columnheader", name="Ready")).to_be_visible()
+    page.get_by_label("Filter by name").fill("man")
+    expect(page.locator("main").get_by_role("rowheader")).to_have_text(["many"])
+
+
+def test_policies_and_flags_are_filtered(page: Page, people: Client) -> None:
+    page.evaluate("location.hash = '#/admin/policies'")
+    policies = page.get_by_role("region", name="Policies", exact=True)
+    policies.get_by_role("columnheader", name="Priority").get_by_role("button").click()
+    expect(policies.get_by_role("rowheader")).to_have_text(["second", "first"])
+    policies.get_by_label("Filter by name").fill("sec")
+    expect(policies.get_by_role("rowheader")).to_have_text(["second"])
+    operator = page.get_by_role("region", name="Operator policies")
+    expect(operator.get_by_role("rowheader"), "each list has a filter of its own").to_have_text(
+        ["first-limit"]
+    )
+    page.evaluate("location.hash = '#/admin/flags'")
+    page.get_by_label("Filter by name").fill("maintenance")
+    expect(page.locator("main").get_by_role("rowheader")).to_have_text(["maintenance_mode_status"])
+
+
+def test_arguments_of_a_queue_are_marks_in_the_list(page: Page, lists: Client) -> None:
+    arguments = {"x-message-ttl": 60000, "x-dead-letter-exchange": "dead", "x-of-an-application": 1}
+    lists.put("queues/%2F/marked", {"durable": True, "arguments": arguments})
+    page.evaluate("location.hash = '#/queues?name=marked'")
+    row = page.get_by_role("row", name="marked")
+    for mark, title in (("TTL", "x-message-ttl: 60000"), ("DLX", "x-dead-letter-exchange: dead")):
+        expect(row.get_by_text(mark, exact=True)).to_have_attribute("title", title)
+    expect(row.get_by_text("Args", exact=True)).to_have_attribute("title", "x-of-an-application: 1")
+    assert lists.delete("queues/%2F/marked").status == 204

@@ -73,6 +73,18 @@ def test_buttons_of_a_row_do_not_overlap(open_page: Opener, client: Client, widt
     assert edit["x"] + edit["width"] <= delete["x"] + 1 or edit["y"] + edit["height"] <= delete["y"] + 1
 
 
+@pytest.mark.parametrize("width", [800, 1280])
+def test_a_badge_stays_on_one_line_in_chinese(open_page: Opener, client: Client, width: int) -> None:
+    client.put(f"queues/%2F/{'long.name.' * 6}", {})
+    watched = open_page(width=width, locale="zh-CN")
+    watched.log_in()
+    watched.go("queues")
+    state = watched.page.locator(".badge.good", has_text="运行中").first
+    box = state.bounding_box()
+    client.delete(f"queues/%2F/{'long.name.' * 6}")
+    assert box is not None and box["height"] < 30, "two lines"
+
+
 @pytest.mark.parametrize("width", [320, 390, 800])
 def test_no_page_is_wider_than_its_screen(
     open_page: Opener, client: Client, node: MirrorMQ, width: int

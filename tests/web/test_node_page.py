@@ -10,8 +10,10 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from mirrormq.testing import Cluster
+from tests.brokers.mirrormq import MirrorMQ
 from tests.management.http import Client
 from tests.waiting import until
+from tests.web.conftest import Opener
 from tests.web.watching import watched_page
 
 MIRROR_ALL = True
@@ -125,3 +127,17 @@ def test_a_failover_of_many_queues_is_one_row_that_opens(page: Page) -> None:
     promoted.locator("summary").click()
     expect(promoted.get_by_role("link", name="many07")).to_be_visible()
     expect(promoted.get_by_role("link", name="placed")).to_be_visible()
+
+
+def test_a_node_names_its_settings_file_and_its_log(
+    open_page: Opener, client: Client, node: MirrorMQ
+) -> None:
+    row = client.get("nodes")[0]
+    (settings_file,), logs = row["config_files"], row["log_files"]
+    assert settings_file.startswith("/") and settings_file.endswith("mirrormq.conf")
+    watched = open_page()
+    watched.log_in()
+    watched.go(f"nodes/{row['name']}")
+    details = watched.page.get_by_role("region", name="Details")
+    for text in (settings_file, *logs, "Silence after which a node is down", "47.7 MiB"):
+        expect(details).to_contain_text(text)

@@ -103,6 +103,10 @@ class ManagedNode(ControlledNode, Protocol):
         """Silence after which another node is considered down."""
 
     @property
+    def log_files(self) -> list[str]:
+        """Paths of the log files."""
+
+    @property
     def timeline(self) -> FailoverTimeline:
         """Failover timeline of this node."""
 

@@ -60,6 +60,7 @@ class _Managed:
         self.cluster: ClusterInterface = node.node.cluster
         self.cluster_id = node.node.cluster_node.member.cluster_id
         self.net_ticktime_s = node.settings.net_ticktime_s or DetectorTiming().down_ms / 1000
+        self.log_files = node.node.logs.files
         self.timeline = node.node.timeline
         self.handles_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.sockets_max = node.sockets.most

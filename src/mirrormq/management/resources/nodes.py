@@ -23,6 +23,9 @@ EXCHANGE_TYPES = {
 }
 """RabbitMQ's names and descriptions, which tools match."""
 
+STDERR = "<stderr>"
+"""Log destination of a node without log files, in RabbitMQ's notation."""
+
 
 def exchange_types() -> list[dict[str, Any]]:
     return [{"name": name, "description": text, "enabled": True} for name, text in EXCHANGE_TYPES.items()]
@@ -82,6 +85,7 @@ def own_row(call: ApiRequest) -> dict[str, Any]:
         "disk_free_limit": status["disk_free_limit"],
         "disk_free_alarm": "disk" in broker.alarms.raised,
         "rates_mode": settings.rates_mode,
+        "net_ticktime": int(call.node.net_ticktime_s),
         "exchange_types": exchange_types(),
         "auth_mechanisms": [
             {"name": name, "description": "", "enabled": True} for name in settings.auth_mechanisms
@@ -91,8 +95,8 @@ def own_row(call: ApiRequest) -> dict[str, Any]:
         ],
         "contexts": contexts(call),
         "db_dir": status["data_directory"],
-        "config_files": [],
-        "log_files": [],
+        "config_files": [str(settings.settings_file.absolute())] if settings.settings_file else [],
+        "log_files": call.node.log_files or [STDERR],
         "enabled_plugins": [],
         **os_metrics.shown(call.node, call.statistics, call.ranges),
         **call.statistics.churn(call.ranges.node_stats),

@@ -18,35 +18,42 @@ const TYPING_MS = 250;
 
 const wholeOf = (text) => (/^[1-9]\d*$/.test(text ?? "") ? Number(text) : 1);
 
+// Filter and order of a list, as the address has them; a second list of a page has a prefix for its own.
+export function useFilter(prefix = "") {
+  const given = useStore(route, (value) => value.query);
+  const name = given[`${prefix}name`] ?? "";
+  const by = given[`${prefix}sort`];
+  const reverse = given[`${prefix}reverse`] === "true";
+  const change = (patch) => setQuery({ ...Object.fromEntries(Object.entries(patch).map(([key, value]) => [prefix + key, value])), page: undefined });
+  const [typedName, setTypedName] = useState(name);
+  useEffect(() => setTypedName(name), [name]);
+  useEffect(() => {
+    if (typedName === name) return undefined;
+    const timer = setTimeout(() => change({ name: typedName }), TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [typedName, name]);
+  const onSort = (next) => change(by !== next ? { sort: next, reverse: undefined } : reverse ? { sort: undefined, reverse: undefined } : { reverse: "true" });
+  const setPattern = (checked) => change({ regex: checked ? "true" : undefined });
+  return { name, pattern: given[`${prefix}regex`] === "true", sort: by ? { by, reverse } : null, typedName, setTypedName, setPattern, onSort };
+}
+
 // `inVhost(vhost)` is the path of the list in one vhost.
 export function useListing(where, { every = 0, inVhost = (vhost) => `${where}/${encodeURIComponent(vhost)}` } = {}) {
   const given = useStore(route, (value) => value.query);
   const vhost = useChosenVhost();
-  const [typedName, setTypedName] = useState(given.name ?? "");
+  const filter = useFilter();
   const page = wholeOf(given.page);
   const size = PAGE_SIZES.includes(Number(given.size)) ? Number(given.size) : PAGE_SIZES[0];
-  const pattern = given.regex === "true";
-  const sort = given.sort ? { by: given.sort, reverse: given.reverse === "true" } : null;
-  useEffect(() => setTypedName(given.name ?? ""), [given.name]);
-  useEffect(() => {
-    if (typedName === (given.name ?? "")) return undefined;
-    const timer = setTimeout(() => setQuery({ name: typedName, page: undefined }), TYPING_MS);
-    return () => clearTimeout(timer);
-  }, [typedName, given.name]);
+  const { name, pattern, sort } = filter;
   const answer = useFetch(vhost ? inVhost(vhost) : where, {
-    page, page_size: size, pagination: "true", name: given.name || undefined, use_regex: pattern ? "true" : "false",
+    page, page_size: size, pagination: "true", name: name || undefined, use_regex: pattern ? "true" : "false",
     sort: sort?.by, sort_reverse: sort?.reverse ? "true" : undefined,
   }, { every });
   const isRefused = answer.error?.status === 400;
   useEffect(() => { // The page may no longer exist: objects were deleted, or the vhost is another one.
     if (page > 1 && (isRefused || answer.data?.page_count < page)) setQuery({ page: undefined });
   }, [answer.error, answer.data]);
-  const onSort = (by) => {
-    const next = sort?.by !== by ? { sort: by, reverse: undefined } : sort.reverse ? { sort: undefined, reverse: undefined } : { sort: by, reverse: "true" };
-    setQuery({ ...next, page: undefined });
-  };
-  const badPattern = isRefused && pattern && page === 1;
-  return { ...answer, where, page, size, sort, onSort, typedName, setTypedName, pattern, badPattern };
+  return { ...answer, ...filter, where, page, size, badPattern: isRefused && pattern && page === 1 };
 }
 
 function FilterField({ listing }) {
@@ -57,7 +64,7 @@ function FilterField({ listing }) {
         aria-invalid=${badPattern ? "true" : undefined} aria-describedby=${badPattern ? `${id}-wrong` : undefined}
         onInput=${(event) => listing.setTypedName(event.target.value)} />
       ${badPattern && html`<small id=${`${id}-wrong`} class="bad-text" role="alert">${t("list.badPattern")}</small>`}</div>
-    <div class="check"><input type="checkbox" id=${`${id}-regex`} checked=${listing.pattern} onChange=${(event) => setQuery({ regex: event.target.checked ? "true" : undefined, page: undefined })} />
+    <div class="check"><input type="checkbox" id=${`${id}-regex`} checked=${listing.pattern} onChange=${(event) => listing.setPattern(event.target.checked)} />
       <label for=${`${id}-regex`}>${t("list.regex")}</label></div>`;
 }
 
@@ -75,7 +82,7 @@ function ColumnChoice({ list, columns }) {
 function Pager({ listing }) {
   const { data, page, size } = listing;
   const id = useId("size");
-  if (!data || data.filtered_count <= PAGE_SIZES[0]) return null;
+  if (!page || !data || data.filtered_count <= PAGE_SIZES[0]) return null; // A list without pages is shown whole.
   const turn = (to) => setQuery({ page: to > 1 ? to : undefined });
   return html`<nav class="pager" aria-label=${t("list.pages")}>
     <button type="button" class="button" disabled=${page <= 1} onClick=${() => turn(page - 1)}>${t("list.previous")}</button>

@@ -1,12 +1,13 @@
 // Policies page: lists, a form that adds or edits a policy, and a preview of the names that its pattern matches.
 import { ArgumentsField, argumentsOf } from "../components/arguments_field.js";
-import { Arguments, Panel, Refusal } from "../components/basics.js";
+import { Arguments, Panel } from "../components/basics.js";
 import { confirmed } from "../components/dialog.js";
 import { Field, Folded, Form } from "../components/forms.js";
+import { Listing } from "../components/listing.js";
 import { act, say } from "../components/notices.js";
 import { PolicyPreview } from "../components/policy_preview.js";
-import { Table } from "../components/table.js";
 import { useChosenVhost, useVhosts } from "../components/vhosts.js";
+import { useWholeListing } from "../components/whole_listing.js";
 import { path, put, remove } from "../lib/api.js";
 import { useFetch } from "../lib/fetching.js";
 import { OPERATOR_HINTS, POLICY_HINTS } from "../lib/hints.js";
@@ -48,24 +49,25 @@ function PolicyForm({ where, label, policy = EMPTY, onDone }) {
 }
 
 function PolicyTable({ where, title, addLabel, id, mayEdit }) {
-  const { data, error, reload } = useFetch(where);
+  const answer = useFetch(where);
+  const { reload } = answer;
   const chosen = useChosenVhost();
   const [editing, setEditing] = useState(null);
-  const rows = (data || []).filter((row) => !chosen || row.vhost === chosen);
+  const shown = answer.data && answer.data.filter((row) => !chosen || row.vhost === chosen);
+  const listing = useWholeListing(where, { ...answer, data: shown }, where === "policies" ? "" : "operator-");
   const drop = async (row) => {
     if (!await confirmed(t("policy.delete"), t("policy.deleteText", { name: row.name }), t("common.delete"))) return;
     if (await act(remove(path(where, row.vhost, row.name)), t("policy.deleted", { name: row.name }))) reload();
   };
   const done = () => { setEditing(null); reload(); };
   return html`<${Panel} id=${id} title=${title} wide>
-    <${Refusal} error=${error} />
-    <${Table} caption=${title} rows=${rows} keyOf=${(row) => JSON.stringify([row.vhost, row.name])} empty=${t("policy.none")} columns=${[
-      { id: "name", label: t("common.name"), head: true, cell: (row) => html`<span class="name">${row.name}</span>` },
-      { id: "vhost", label: t("common.vhost"), cell: (row) => row.vhost },
-      { id: "pattern", label: t("policy.pattern"), cell: (row) => html`<code>${row.pattern}</code>` },
+    <${Listing} listing=${listing} caption=${title} keyOf=${(row) => JSON.stringify([row.vhost, row.name])} empty=${t("policy.none")} columns=${[
+      { id: "name", label: t("common.name"), sort: "name", head: true, cell: (row) => html`<span class="name">${row.name}</span>` },
+      { id: "vhost", label: t("common.vhost"), sort: "vhost", cell: (row) => row.vhost },
+      { id: "pattern", label: t("policy.pattern"), sort: "pattern", cell: (row) => html`<code>${row.pattern}</code>` },
       { id: "apply", label: t("policy.applyTo"), cell: (row) => t(`applyTo.${row["apply-to"]}`) },
       { id: "definition", label: t("policy.definition"), cell: (row) => html`<${Arguments} value=${row.definition} />` },
-      { id: "priority", label: t("policy.priority"), numeric: true, cell: (row) => row.priority },
+      { id: "priority", label: t("policy.priority"), sort: "priority", numeric: true, cell: (row) => row.priority },
       mayEdit && { id: "actions", short: true, label: t("common.actions"), cell: (row) => html`<button type="button" class="button quiet" aria-label=${t("policy.editOf", { name: row.name })} onClick=${() => setEditing(row)}>${t("common.edit")}</button>
         <button type="button" class="button quiet" aria-label=${t("policy.deleteOf", { name: row.name })} onClick=${() => drop(row)}>${t("common.delete")}</button>` },
     ]} />

@@ -1,10 +1,11 @@
 // Users page: list, add, delete; a user's own page has the rest.
-import { Badge, Panel, Refusal } from "../components/basics.js";
+import { Badge, Panel } from "../components/basics.js";
 import { confirmed } from "../components/dialog.js";
 import { Field, Folded, Form } from "../components/forms.js";
+import { Listing } from "../components/listing.js";
 import { act, say } from "../components/notices.js";
-import { Table } from "../components/table.js";
 import { TagFields } from "../components/user_form.js";
+import { useWholeListing } from "../components/whole_listing.js";
 import { path, remove } from "../lib/api.js";
 import { useFetch } from "../lib/fetching.js";
 import { html } from "../lib/html.js";
@@ -13,7 +14,9 @@ import { to } from "../lib/router.js";
 import { saveUser, tagsOf } from "../lib/users.js";
 
 export function Users({ user }) {
-  const { data, error, reload } = useFetch("users");
+  const answer = useFetch("users");
+  const { data, reload } = answer;
+  const listing = useWholeListing("users", answer);
   const permissions = useFetch("permissions");
   const mayIn = (name) => (permissions.data || []).filter((each) => each.user === name).map((each) => each.vhost);
   const add = async (fields) => {
@@ -31,10 +34,9 @@ export function Users({ user }) {
     if (await act(remove(path("users", name)), t("user.deleted", { name }))) reload();
   };
   return html`<${Panel} id="users" title=${t("admin.users")} wide>
-    <${Refusal} error=${error} />
-    <${Table} caption=${t("admin.users")} rows=${data || []} keyOf=${(row) => row.name} columns=${[
-      { id: "name", label: t("common.name"), head: true, cell: (row) => html`<a class="name" href=${to("admin", "users", row.name)}>${row.name}</a>` },
-      { id: "tags", label: t("user.tags"), cell: (row) => row.tags.map((tag) => html`<${Badge} key=${tag} tone="accent">${tag}<//>`) },
+    <${Listing} listing=${listing} caption=${t("admin.users")} keyOf=${(row) => row.name} columns=${[
+      { id: "name", label: t("common.name"), sort: "name", head: true, cell: (row) => html`<a class="name" href=${to("admin", "users", row.name)}>${row.name}</a>` },
+      { id: "tags", label: t("user.tags"), sort: "tags", cell: (row) => row.tags.map((tag) => html`<${Badge} key=${tag} tone="accent">${tag}<//>`) },
       { id: "vhosts", label: t("user.mayIn"), cell: (row) => mayIn(row.name).join(", ") || html`<${Badge} tone="warn">${t("user.nowhere")}<//>` },
       { id: "password", label: t("user.hasPassword"), cell: (row) => (row.password_hash ? t("common.yes") : t("common.no")) },
       { id: "actions", label: t("common.actions"), cell: (row) => row.name !== user.name && html`<button type="button" class="button quiet" onClick=${() => drop(row.name)}>${t("common.delete")}</button>` },

@@ -33,6 +33,7 @@ export function Connections() {
       { id: "channels", label: t("place.channels"), sort: "channels", numeric: true, cell: (row) => count(row.channels) },
       { id: "received", label: t("connection.received"), sort: "recv_oct_details.rate", numeric: true, cell: (row) => byteRate(row.recv_oct_details?.rate) },
       { id: "sent", label: t("connection.sent"), sort: "send_oct_details.rate", numeric: true, cell: (row) => byteRate(row.send_oct_details?.rate) },
+      { id: "cipher", optional: true, label: t("connection.cipher"), sort: "ssl_cipher", cell: (row) => [row.ssl_protocol, row.ssl_cipher, row.ssl_hash].filter(Boolean).join(", ") },
       { id: "protocol", optional: true, label: t("overview.protocol"), sort: "protocol", cell: (row) => row.protocol },
       { id: "mechanism", optional: true, label: t("connection.mechanism"), sort: "auth_mechanism", cell: (row) => row.auth_mechanism },
       { id: "client", optional: true, label: t("connection.client"), cell: (row) => [row.client_properties?.product, row.client_properties?.version].filter(Boolean).join(" ") },

@@ -14,9 +14,19 @@ import { rateOf } from "../lib/rates.js";
 import { useOwnVhosts } from "../lib/rights.js";
 import { to } from "../lib/router.js";
 
+// Short names of arguments, those of RabbitMQ's page.
+const ARGUMENTS = {
+  "alternate-exchange": "AE", "x-message-ttl": "TTL", "x-expires": "Exp", "x-max-length": "Lim", "x-max-length-bytes": "Lim B", "x-overflow": "Ovfl",
+  "x-dead-letter-exchange": "DLX", "x-dead-letter-routing-key": "DLK", "x-queue-master-locator": "ML", "x-max-priority": "Pri", "x-single-active-consumer": "SAC",
+};
+
 export function Features({ row }) {
   const marks = [row.durable && "durable", row.auto_delete && "autoDelete", row.internal && "internal", row.exclusive && "exclusive"].filter(Boolean);
-  return marks.map((mark) => html`<${Badge} key=${mark} title=${t(`feature.${mark}`)}>${t(`feature.${mark}Short`)}<//>`);
+  const given = Object.entries(row.arguments || {});
+  const rest = given.filter(([name]) => !(name in ARGUMENTS));
+  return html`${marks.map((mark) => html`<${Badge} key=${mark} title=${t(`feature.${mark}`)}>${t(`feature.${mark}Short`)}<//>`)}
+    ${given.filter(([name]) => name in ARGUMENTS).map(([name, value]) => html`<${Badge} key=${name} title=${`${name}: ${value}`}>${ARGUMENTS[name]}<//>`)}
+    ${rest.length > 0 && html`<${Badge} title=${rest.map(([name, value]) => `${name}: ${JSON.stringify(value)}`).join("\n")}>Args<//>`}`;
 }
 
 function Declare({ onDone, own }) {

@@ -46,12 +46,15 @@ function Links({ node }) {
   <//>`;
 }
 
+const files = (paths) => (paths?.length ? paths.map((each) => html`<code key=${each}>${each}</code> `) : t("common.none"));
+
 function Details({ node, overview }) {
   const page = overview && pageOf(node.name, overview.contexts || []);
   return html`<${Panel} id="facts" title=${t("common.details")} wide><${Facts} rows=${[
     [t("node.uptime"), duration(node.uptime)], [t("node.version"), node.applications?.[0]?.version],
-    [t("node.data"), html`<code>${node.db_dir}</code>`], [t("node.pid"), node.os_pid], [t("node.processors"), count(node.processors)],
-    [t("node.ratesMode"), node.rates_mode],
+    [t("node.data"), html`<code>${node.db_dir}</code>`], [t("node.configFiles"), files(node.config_files)], [t("node.logFiles"), files(node.log_files)],
+    [t("node.pid"), node.os_pid], [t("node.processors"), count(node.processors)],
+    [t("node.ratesMode"), node.rates_mode], [t("node.netTicktime"), t("unit.s", { n: node.net_ticktime })], [t("node.diskLimit"), bytes(node.disk_free_limit)],
     [t("node.diskTimes"), t("node.diskTimesText", { read: short(node.io_read_avg_time), write: short(node.io_write_avg_time), sync: short(node.io_sync_avg_time) })],
     page && [t("node.page"), html`<a href=${page}>${page}</a>`],
     [t("node.mechanisms"), (node.auth_mechanisms || []).map((each) => html`<${Badge} key=${each.name}>${each.name}<//>`)],
