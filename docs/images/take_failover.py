@@ -36,6 +36,8 @@ def open_cluster_page(browser: Browser, cluster: Cluster, language: str) -> Page
 
 def main() -> None:
     with Cluster(nodes=3, mirror_all=True) as cluster, sync_playwright() as playwright:
+        for queue in QUEUES:
+            cluster.ctl("add_queue", queue)  # on the node that is killed
         loads = [
             subprocess.Popen(
                 [sys.executable, "-m", "mirrormq", "perf", "--uri", cluster.uri(1), "--queue", queue, *LOAD],

@@ -128,6 +128,8 @@ def main() -> None:
     with Cluster(nodes=3, mirror_all=True) as cluster, sync_playwright() as playwright:
         port = cluster.management_port(1)
         fill(port)
+        for queue in ("orders", "invoices"):
+            cluster.ctl("add_queue", queue)  # on the node that is killed first
         perf = [sys.executable, "-m", "mirrormq", "perf", "--uri", cluster.uri(1), "--duration", "3600"]
         loads = [subprocess.Popen([*perf, *words], stdout=subprocess.DEVNULL) for words in LOADS]
         time.sleep(LOAD_S / 2)  # the charts need something to show

@@ -58,14 +58,32 @@ def test_what_up_installs_is_small_and_installed_once(tmp_path: Path) -> None:
     assert "up to date" in make(f"VENV={where}", f"{where}/.runtime")
 
 
-@pytest.mark.slow
-def test_a_wheel_in_an_empty_environment_runs_a_node(tmp_path: Path) -> None:
-    make(f"DIST={tmp_path}/dist", "wheel")
-    (wheel,) = (tmp_path / "dist").glob("mirrormq-*.whl")
-    where = tmp_path / "venv"
+@pytest.fixture(scope="module")
+def where(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Empty environment in which pip has installed the wheel."""
+    folder = tmp_path_factory.mktemp("wheel")
+    make(f"DIST={folder}/dist", "wheel")
+    (wheel,) = (folder / "dist").glob("mirrormq-*.whl")
+    where = folder / "venv"
     venv.create(where, with_pip=True)
     install = [str(where / "bin" / "pip"), "install", "-q", str(wheel)]
-    subprocess.run(install, env=CLEAN, cwd=tmp_path, check=True, timeout=INSTALL_S)
+    subprocess.run(install, env=CLEAN, cwd=folder, check=True, timeout=INSTALL_S)
+    return where
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words", ["archive --queues q --to a", "replay --from a", "stats --to s", "package", "audit --live"]
+)
+def test_a_job_without_its_packages_names_the_extra(where: Path, words: str, tmp_path: Path) -> None:
+    command = [str(where / "bin" / "mirrormq"), "pipeline", *words.split()]
+    done = subprocess.run(command, env=CLEAN, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert done.stderr.endswith("is not installed: run pip install 'mirrormq[spark]'\n")
+
+
+@pytest.mark.slow
+def test_a_wheel_in_an_empty_environment_runs_a_node(where: Path, tmp_path: Path) -> None:
     (typed,) = where.glob("lib/*/site-packages/mirrormq/py.typed")
     assert typed.is_file()
     version = [str(where / "bin" / "python"), "-m", "mirrormq", "--version"]

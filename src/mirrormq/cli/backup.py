@@ -128,7 +128,8 @@ def _reported(command: str, stopped: str) -> Iterator[None]:
         yield
     except BackupError as error:
         _clear()
-        print(f"mirrormq {command}: {error}.", file=sys.stderr)
+        text = str(error)
+        print(f"mirrormq {command}: {text}{'' if text.endswith('?') else '.'}", file=sys.stderr)
         raise typer.Exit(EXIT_FAILED) from None
     except KeyboardInterrupt:
         _clear()

@@ -55,9 +55,9 @@ def package(
       spark-submit --archives mirrormq-spark.tar.gz#mirrormq-spark \\
         --conf spark.executorEnv.PYTHONPATH=./mirrormq-spark job.py
     """
-    from mirrormq.spark.worker_archive import python_version, write_archive
-
     with errors_reported("package", "run it again"):
+        from mirrormq.spark.worker_archive import python_version, write_archive
+
         size = write_archive(to)
         print(f"{to}: {size / 1e6:.0f} MB for workers with {python_version()}")
 
@@ -99,10 +99,11 @@ def audit(
       mirrormq pipeline audit --history var/history --report audit.html --master "local[2]"
       mirrormq pipeline audit --live --uri amqp://guest:guest@127.0.0.1:5672/%2F --for 10m
     """
-    from mirrormq.spark.jobs.live_audit import LiveAuditOptions
     from mirrormq.spark.pipeline_errors import PipelineError
 
     with errors_reported("audit", "nothing was written" if not state else "run it again to continue"):
+        from mirrormq.spark.jobs.live_audit import LiveAuditOptions
+
         settings = spark_settings(conf or [])
         if live == (history is not None):
             raise PipelineError("give either --history DIRECTORY or --live")

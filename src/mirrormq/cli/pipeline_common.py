@@ -50,6 +50,12 @@ def errors_reported(job: str, stopped: str = "run it again to continue") -> Iter
     except PipelineError as error:
         print(f"mirrormq pipeline {job}: {error}", file=sys.stderr)
         raise typer.Exit(EXIT_UNUSABLE) from None
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("mirrormq"):
+            raise
+        text = f"the package {error.name} is not installed: run pip install 'mirrormq[spark]'"
+        print(f"mirrormq pipeline {job}: {text}", file=sys.stderr)
+        raise typer.Exit(EXIT_UNUSABLE) from None
     except KeyboardInterrupt:
         print(f"mirrormq pipeline {job}: stopped; {stopped}", file=sys.stderr)
         raise typer.Exit(exit_codes.INTERRUPTED) from None

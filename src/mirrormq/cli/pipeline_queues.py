@@ -45,9 +45,9 @@ def archive(
     Example:
       mirrormq pipeline archive --queues "orders.*" --to var/archive --once
     """
-    from mirrormq.spark.jobs.archive import ArchiveOptions, run
-
     with errors_reported("archive"):
+        from mirrormq.spark.jobs.archive import ArchiveOptions, run
+
         columns = tuple(name.strip() for name in partition_by.split(",") if name.strip())
         count = run(
             ArchiveOptions(
@@ -88,9 +88,9 @@ def replay(
     Example:
       mirrormq pipeline replay --from var/archive --where "date = '2026-01-31'" --exchange again --rate 5000/s
     """
-    from mirrormq.spark.jobs.replay import ReplayOptions, run
-
     with errors_reported("replay"):
+        from mirrormq.spark.jobs.replay import ReplayOptions, run
+
         settings = spark_settings(conf or [])
         count = run(
             ReplayOptions(
@@ -119,8 +119,8 @@ def stats(
     Example:
       mirrormq pipeline stats --to var/stats --window 10s
     """
-    from mirrormq.spark.jobs.stats import StatsOptions, run
-
     with errors_reported("stats"):
+        from mirrormq.spark.jobs.stats import StatsOptions, run
+
         count = run(StatsOptions(uri, to, window, once, trigger, queue, master, spark_settings(conf or [])))
         print(f"{count:,} traces, events and ticks counted in {to}")
