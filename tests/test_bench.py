@@ -173,6 +173,14 @@ def test_the_floor_server_does_the_work_of_lone_messages() -> None:
         floor.stop()
 
 
+def test_the_floor_of_large_bodies_is_that_of_five_system_calls() -> None:
+    measured = "from benchmarks.large_floor import Work, measure; print(*measure(Work(65536, 4, 2, 2)))"
+    command = [sys.executable, "-c", measured]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) == {"read", "pwrite", "fdatasync", "write", "unlink"}
+
+
 def test_the_mirrored_path_is_measured_in_process() -> None:
     command = [sys.executable, "-m", "benchmarks.core_path", "--scale", "0.01", "mu", "mt"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
