@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mirrormq.bridges.shovel_parameters import definition_of
+from mirrormq.bridges.shovel_parameters import definition_of, faults
 from mirrormq.bridges.shovel_plan import ShovelTransform, forward_entry, plan_of
 from mirrormq.wire import methods
 from mirrormq.wire.fields import plain, table_of
@@ -61,6 +61,12 @@ def test_headers_are_added_and_replaced() -> None:
     received = moved(value, headers=table_of({"a": "old", "kept": True}))
     assert received.properties is not None and received.properties.headers is not None
     assert plain(received.properties.headers) == {"a": "new", "kept": True, "b": [1]}
+
+
+def test_an_empty_list_stands_for_no_headers() -> None:
+    value = {"dest-queue": "to", "dest-publish-properties": {"headers": []}}
+    assert faults("s", {"src-uri": "amqp://", "dest-uri": "amqp://", "src-queue": "from", **value}) == []
+    assert moved(value).body == b"body"
 
 
 @pytest.mark.parametrize(

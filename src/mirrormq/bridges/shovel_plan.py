@@ -32,7 +32,7 @@ class ShovelTransform:
         """Returns the entry of the header `x-shovelled`, which names the URIs in use."""
         self._now_s = now_s
         given = dict(definition.publish_properties)
-        self._headers = table_of(given.pop(HEADERS_PROPERTY, {}))
+        self._headers = table_of(given.pop(HEADERS_PROPERTY, {}) or {})
         """Headers that each message gets; they replace its headers of the same names."""
         self._overwritten: dict[str, Any] = {
             "type_" if name == "type" else name: value if isinstance(value, str) else int(value)
