@@ -170,9 +170,9 @@ def main() -> int:
         parser.error(f"no line matches {options.only!r}; there are {', '.join(keys)}")
     version = RabbitMQ.version()
     machine = describe(version)
-    kept = KeptRounds("cluster", measured_tree(f"{options.broker}, {version}"))
     ours = MirrorMQCluster()
     theirs = RabbitMQCluster() if version and options.broker == "both" else None
+    kept = KeptRounds("cluster" if theirs else "cluster_trial", measured_tree(f"RabbitMQ {version}"))
     try:
         ours.start()
         if theirs is not None:

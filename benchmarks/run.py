@@ -214,7 +214,10 @@ def main() -> int:
     seconds = QUICK_ROUND_S if options.quick else ROUND_S
     version = RabbitMQ.version()
     machine = describe(version)
-    kept = KeptRounds("one_node", measured_tree(f"{seconds:g} s, {options.broker}, {version}"))
+    published = options.broker == "both" and version is not None and not options.quick
+    kept = KeptRounds(
+        "one_node" if published else "one_node_trial", measured_tree(f"{seconds:g} s, {version}")
+    )
     brokers = wanted_brokers(options.broker, version, console)
     others: list[Broker] = [Floor()] if cost_lines else []
     others += [LavinMQ()] if cost_lines and LavinMQ.found() else []
@@ -235,7 +238,7 @@ def main() -> int:
     show(HEADINGS, results, console)
     show(COST_HEADINGS, costs, console)
     missing = kept.missing(KEYS)
-    if options.broker != "both" or options.quick:
+    if not published:
         console.print("RESULTS.md is written with both brokers and in full rounds only")
     elif missing:
         console.print(f"kept; RESULTS.md is written when these lines are measured, too: {', '.join(missing)}")
