@@ -6,7 +6,7 @@ import re
 import time
 
 import pika
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.brokers.mirrormq import MirrorMQ
 from tests.management.http import Client, part
@@ -121,7 +121,7 @@ def test_numbers_move_without_a_reload(page: Page, node: MirrorMQ) -> None:
         page.wait_for_timeout(50)
     page.get_by_role("link", name="Overview").click()
     expect(page.locator(".stat", has_text="Connections").locator("dd")).to_have_text("1")
-    expect(page.locator(".chart canvas")).to_have_count(3)
+    expect(page.locator(".chart canvas")).to_have_count(6)  # traffic and churn
     expect(page.locator(".legend").first).to_contain_text("Published")
     channel.queue_delete("moving")
     connection.close()
@@ -169,3 +169,26 @@ def test_filters_sort_and_pages_are_the_nodes(page: Page, client: Client) -> Non
     expect(page.get_by_role("columnheader", name="Name")).to_have_attribute("aria-sort", "descending")
     expect(page.get_by_role("rowheader").first).to_have_text("many119")
     assert client.delete("vhosts/many").status == 204
+
+
+def test_an_object_that_is_gone_is_named_so(open_page: Opener) -> None:
+    watched = open_page()
+    watched.log_in()
+    for where in ("connections/gone", "channels/gone", "queues/%2F/gone", "exchanges/%2F/gone", "nodes/gone"):
+        watched.go(where)
+        expect(watched.page.get_by_role("alert")).to_have_text("There is no such object, or no longer.")
+
+
+def test_a_list_claims_nothing_before_the_node_replied(open_page: Opener) -> None:
+    watched = open_page()
+    watched.log_in()
+    held: list[Route] = []
+    watched.page.route("**/api/users/guest/permissions", lambda route: held.append(route))
+    with watched.page.expect_request("**/api/users/guest/permissions"):
+        watched.page.evaluate("location.hash = '#/admin/users/guest'")
+    panel = watched.page.get_by_role("region", name="Permissions", exact=True)
+    expect(panel).to_be_visible()
+    expect(panel.locator(".nothing")).to_have_count(0)
+    for route in held:
+        route.continue_()
+    expect(panel.get_by_role("table")).to_be_visible()

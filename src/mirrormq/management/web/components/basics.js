@@ -34,7 +34,8 @@ export function Empty({ title, children, drawing }) {
 }
 
 export function Refusal({ error }) {
-  return error ? html`<p class="refusal" role="alert">${t("error.said", { text: error.message })}</p>` : null;
+  if (!error) return null;
+  return html`<p class="refusal" role="alert">${error.status === 404 ? t("error.gone") : t("error.said", { text: error.message })}</p>`;
 }
 
 // Usage bar with the same information as text.

@@ -26,7 +26,7 @@ export function BindingTable({ where, vhost, showSource, showDestination, captio
     if (await act(remove(at), t("binding.unbound"))) reload();
   };
   return html`<${Refusal} error=${error} />
-    <${Table} caption=${caption} rows=${data || []} empty=${t("binding.none")}
+    <${Table} caption=${caption} rows=${data} empty=${t("binding.none")}
       keyOf=${(row) => JSON.stringify([row.source, row.destination_type, row.destination, row.properties_key])} columns=${[
       showSource && { id: "source", label: t("binding.from"), head: true, cell: (row) => html`<${End} vhost=${vhost} kind="exchange" name=${row.source} />` },
       showDestination && { id: "destination", label: t("binding.to"), head: true, cell: (row) => html`<${End} vhost=${vhost} kind=${row.destination_type} name=${row.destination} /> <small class="soft">${t(`kind.${row.destination_type}`)}</small>` },

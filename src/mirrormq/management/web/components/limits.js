@@ -15,7 +15,7 @@ export const USER_LIMITS = ["max-connections", "max-channels"];
 // `target` limits the table to one vhost or user; `targets` are the choices of the form otherwise.
 export function LimitPanel({ id, where, title, of, limits, target, targets }) {
   const { data, error, reload } = useFetch(where);
-  const rows = (data || []).filter((each) => target === undefined || each[of] === target)
+  const rows = data?.filter((each) => target === undefined || each[of] === target)
     .flatMap((each) => Object.entries(each.value).map(([limit, value]) => ({ target: each[of], limit, value })));
   const save = async (fields) => {
     const done = await act(put(path(where, target ?? fields.target, fields.limit), { value: Math.trunc(Number(fields.value)) }), t("limit.saved"));

@@ -23,7 +23,7 @@ function whereOf(kind, { user, vhost }) {
 function useRows(kind, of) {
   const chosen = useChosenVhost();
   const answer = useFetch(whereOf(kind, of));
-  const rows = (answer.data || []).filter((row) => of.vhost !== undefined || !chosen || row.vhost === chosen);
+  const rows = answer.data?.filter((row) => of.vhost !== undefined || !chosen || row.vhost === chosen);
   return { ...answer, rows };
 }
 

@@ -20,6 +20,7 @@ function Heading({ column, sort, onSort }) {
 }
 
 export function Table({ caption, columns, rows, keyOf, sort, onSort, empty }) {
+  if (!rows) return null; // Nothing is known yet: "none" would be wrong.
   const shown = columns.filter(Boolean);
   if (!rows.length) return html`<p class="nothing">${empty || t("common.nothing")}</p>`;
   return html`<div class="table-box"><table class="table" role="table">

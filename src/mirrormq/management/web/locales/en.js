@@ -68,6 +68,7 @@ export default {
   "login.wrong": "The name or the password is wrong.",
   "login.ended": "You were logged out: the login is no longer accepted.",
 
+  "error.gone": "There is no such object, or no longer.",
   "error.said": "The node refused the request: {text}",
   "error.status": "status {status}",
   "error.unreachable": "the node cannot be reached",

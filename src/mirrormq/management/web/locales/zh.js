@@ -68,6 +68,7 @@ export default {
   "login.wrong": "用户名或密码错误。",
   "login.ended": "您已退出登录：登录信息不再有效。",
 
+  "error.gone": "该对象不存在，或已不存在。",
   "error.said": "节点拒绝了请求：{text}",
   "error.status": "状态 {status}",
   "error.unreachable": "无法连接到节点",

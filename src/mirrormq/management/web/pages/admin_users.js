@@ -37,7 +37,7 @@ export function Users({ user }) {
     <${Listing} listing=${listing} caption=${t("admin.users")} keyOf=${(row) => row.name} columns=${[
       { id: "name", label: t("common.name"), sort: "name", head: true, cell: (row) => html`<a class="name" href=${to("admin", "users", row.name)}>${row.name}</a>` },
       { id: "tags", label: t("user.tags"), sort: "tags", cell: (row) => row.tags.map((tag) => html`<${Badge} key=${tag} tone="accent">${tag}<//>`) },
-      { id: "vhosts", label: t("user.mayIn"), cell: (row) => mayIn(row.name).join(", ") || html`<${Badge} tone="warn">${t("user.nowhere")}<//>` },
+      { id: "vhosts", label: t("user.mayIn"), cell: (row) => permissions.data && (mayIn(row.name).join(", ") || html`<${Badge} tone="warn">${t("user.nowhere")}<//>`) },
       { id: "password", label: t("user.hasPassword"), cell: (row) => (row.password_hash ? t("common.yes") : t("common.no")) },
       { id: "actions", label: t("common.actions"), cell: (row) => row.name !== user.name && html`<button type="button" class="button quiet" onClick=${() => drop(row.name)}>${t("common.delete")}</button>` },
     ]} />

@@ -32,7 +32,7 @@ export function Vhosts() {
   return html`<${Panel} id="vhosts" title=${t("admin.vhosts")} wide>
     <${Listing} listing=${listing} caption=${t("admin.vhosts")} keyOf=${(row) => row.name} columns=${[
       { id: "name", label: t("common.name"), sort: "name", head: true, cell: (row) => html`<a class="name" href=${to("admin", "vhosts", row.name)}>${row.name}</a>` },
-      { id: "users", label: t("admin.users"), cell: (row) => usersOf(row.name).join(", ") || html`<${Badge} tone="warn">${t("vhost.nobody")}<//>` },
+      { id: "users", label: t("admin.users"), cell: (row) => permissions.data && (usersOf(row.name).join(", ") || html`<${Badge} tone="warn">${t("vhost.nobody")}<//>`) },
       { id: "description", label: t("vhost.description"), sort: "description", cell: (row) => row.description },
       { id: "tags", optional: true, label: t("user.tags"), sort: "tags", cell: (row) => row.tags.join(", ") },
       { id: "state", optional: true, label: t("vhost.states"), cell: (row) => Object.entries(row.cluster_state).map(([node, state]) => html`<div key=${node}>${node} <${State} value=${state} /></div>`) },

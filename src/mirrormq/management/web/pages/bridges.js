@@ -68,7 +68,7 @@ const definedRow = ({ name, vhost, value }) => ({
 function Shovels({ user, chosen }) {
   const monitor = isMonitor(user);
   const { data, error, reload } = useFetch(monitor ? "shovels" : "parameters/shovel", {}, { every: EVERY_S });
-  const rows = (monitor ? data || [] : (data || []).map(definedRow)).filter((row) => !chosen || !row.vhost || row.vhost === chosen);
+  const rows = (monitor ? data : data?.map(definedRow))?.filter((row) => !chosen || !row.vhost || row.vhost === chosen);
   const where = (row) => path("shovels", "vhost", row.vhost || "/", row.name);
   const restart = async (row) => {
     if (await act(remove(`${where(row)}/restart`), t("bridge.restarted", { name: row.name }))) reload();
@@ -95,7 +95,7 @@ function Shovels({ user, chosen }) {
 
 function FederationLinks({ chosen }) {
   const { data, error, reload } = useFetch("federation-links", {}, { every: EVERY_S });
-  const rows = (data || []).filter((row) => !chosen || row.vhost === chosen);
+  const rows = data?.filter((row) => !chosen || row.vhost === chosen);
   const restart = async (row) => {
     if (await act(remove(`${path("federation-links", "vhost", row.vhost, row.id, row.node)}/restart`), t("bridge.restarted", { name: row.upstream }))) reload();
   };
@@ -137,7 +137,7 @@ function UpstreamForm({ onDone }) {
 
 function Upstreams({ chosen }) {
   const { data, error, reload } = useFetch("parameters/federation-upstream");
-  const rows = (data || []).filter((row) => !chosen || row.vhost === chosen);
+  const rows = data?.filter((row) => !chosen || row.vhost === chosen);
   const drop = async (row) => {
     if (!await confirmed(t("federation.delete"), t("federation.deleteText", { name: row.name }), t("common.delete"))) return;
     if (await act(remove(path("parameters", "federation-upstream", row.vhost, row.name)), t("federation.deleted", { name: row.name }))) reload();
