@@ -108,6 +108,8 @@ PLACES: dict[tuple[str, str], tuple[exchanges.Exchange, ...]] = {
 ON_PEER = {
     ("remote/peer_session.py", "hold"): "remembers messages that are out with consumers",
     ("remote/remote_consumer.py", "hold"): "the same",
+    ("migration_io/broker_api.py", "REPLY_BYTES_MAX"): "a longer reply is an error",
+    ("migration_io/haproxy_socket.py", "REPLY_BYTES_MAX"): "the same",
     ("migration_io/moving_link.py", "hold"): "keeps acknowledgements until the ledger file is on disk",
     (
         "runtime/http_connection.py",
