@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.broker.broker_limits import BrokerLimits
+from mirrormq.broker.broker_limits import DEFAULT_LIMITS, BrokerLimits
 from mirrormq.leases.range_sources import mirror_source
 from mirrormq.queues.queue_limits import QueueLimits
 from mirrormq.ranges import range_protocol
 from mirrormq.ranges.error_reasons import TRY_AGAIN
 from mirrormq.ranges.range_batch import RangeBatch
 from mirrormq.ranges.range_request import RequestValues
+from mirrormq.remote.remote_messages import FetchMessages
 from mirrormq.replication import record_repair
 from mirrormq.storage.journal_errors import DamagedMessages
 from tests.harness import Node, deliveries
@@ -122,6 +123,22 @@ def test_a_node_asks_again_when_the_others_could_not_be_reached(cluster: Cluster
     cluster.settle()
     cluster.advance(record_repair.RETRY_MS)
     assert cluster["a"].journal.damage.pending_count == 0
+
+
+def test_a_request_goes_out_as_soon_as_a_full_link_has_room(cluster: Cluster) -> None:
+    master = cluster["a"]
+    queue_id = master.metadata.state.queues["/", "q"].queue_id
+    cluster.held |= {("b", "a"), ("c", "a")}
+    for stream in master.broker.remote.linked.values():
+        stream.put(FetchMessages(queue_id, []), 2 * DEFAULT_LIMITS.remote.stream_bytes_max)
+        assert not stream.writable
+    garble(master, 20)
+    cluster.settle()
+    assert master.journal.damage.pending_count == 1
+    assert not any("no good copy" in line for line in warnings(master))
+    cluster.held.clear()
+    cluster.settle()
+    assert master.journal.damage.pending_count == 0
 
 
 def read_range(cluster: Cluster, node: str) -> list[bytes] | str:

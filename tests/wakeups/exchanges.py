@@ -300,7 +300,7 @@ async def remote_dead_letters(world: World) -> None:
         await near.until(methods.BASIC_DELIVER, 200)
 
 
-async def _mirrored(world: World, **keys: str) -> Client:
+async def mirrored(world: World, **keys: str) -> Client:
     definition = {"ha-mode": "all", "ha-sync-mode": "automatic", **keys}
     world.nodes[0].metadata.write(commands.PutPolicy(records.Policy("/", "all", ".*", "queues", definition)))
     client = await world.connect()
@@ -311,14 +311,14 @@ async def _mirrored(world: World, **keys: str) -> Client:
 
 
 async def late_mirrors(world: World) -> None:
-    client = await _mirrored(world)
+    client = await mirrored(world)
     with takes(world):
         await fill(client, "m", 3_000, 1_000, delivery_mode=2)
 
 
 async def gated_deliveries(world: World) -> None:
     """With `ha-redeliver: lost`, deliveries and gets wait until every mirror has the message."""
-    client = await _mirrored(world, **{"ha-redeliver": "lost"})
+    client = await mirrored(world, **{"ha-redeliver": "lost"})
     far = await world.connect(1)
     far.send(methods.encode_basic_consume("m", "c"))
     await far.until(methods.BASIC_CONSUME_OK)
@@ -335,7 +335,7 @@ async def gated_deliveries(world: World) -> None:
 
 
 async def congested_link(world: World) -> None:
-    client = await _mirrored(world)
+    client = await mirrored(world)
     with takes(world):
         await fill(client, "m", 100, 100_000, delivery_mode=2)
 

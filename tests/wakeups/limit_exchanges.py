@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
 from mirrormq.broker.broker import Broker
-from mirrormq.broker.broker_limits import DEFAULT_LIMITS
+from mirrormq.broker.broker_limits import DEFAULT_LIMITS, BrokerLimits
 from mirrormq.cluster.coordinator import QUEUES_PER_TURN, Coordinator
 from mirrormq.leases.lease_manager import LeaseManager
 from mirrormq.leases.range_request_handler import PendingReply, RangeRequestHandler
 from mirrormq.metadata import commands, records
 from mirrormq.queues.queue import Queue
+from mirrormq.queues.queue_limits import QueueLimits
 from mirrormq.ranges import range_protocol
 from mirrormq.ranges.range_limits import LEASED_AT_ONCE_MAX, READS_IN_FLIGHT_MAX, REST_MS
+from mirrormq.remote.remote_limits import RemoteLimits
 from mirrormq.replication.synchronisation import Synchronisation
 from mirrormq.wire import methods
-from tests.wakeups.exchanges import declare, fill, handle_range_request, takes
+from tests.wakeups.exchanges import LIMITS, declare, fill, handle_range_request, mirrored, takes
 from tests.wakeups.nodes import Client, World
 
 BATCH = 10
@@ -154,5 +157,31 @@ async def synchronisation(world: World) -> None:
     assert max(in_flight) == DEFAULT_LIMITS.replication.batches_in_flight
 
 
-OF_TWO_NODES = (many_rings, synchronisation)
+async def damaged_message(world: World) -> None:
+    """The master requests a good copy from a node whose stream is full of deliveries."""
+    client = await mirrored(world)
+    await fill(client, "m", 40, 20_000, delivery_mode=2)
+    node = world.nodes[0]
+    assert node.application is not None
+    journal = node.application.broker.journal
+    store = journal.queue(node.metadata.state.queues["/", "m"].queue_id)
+    journal.writer.seal()
+    sequence = store.held()[20]
+    position = store.table.get(sequence) or store.paged.get(sequence)
+    segment = os.open(journal.segments.path(position >> 32), os.O_WRONLY)
+    os.pwrite(segment, b"damage", (position & 0xFFFFFFFF) + 100)
+    os.close(segment)
+    far = await world.connect(1)
+    with takes(world):
+        far.send(methods.encode_basic_consume("m", "c", no_ack=True))
+        await far.until(methods.BASIC_DELIVER, 40)
+    assert journal.damage.repaired_total == 1
+
+
+OF_TWO_NODES = (damaged_message, many_rings, synchronisation)
 """Exchanges that need a second node."""
+
+LIMITS[damaged_message] = BrokerLimits(
+    queues=QueueLimits(head_stored_messages=4, head_messages=4, page_messages=4),
+    remote=RemoteLimits(stream_bytes_max=16 * 1024),
+)

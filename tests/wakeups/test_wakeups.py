@@ -93,6 +93,7 @@ PLACES: dict[tuple[str, str], tuple[exchanges.Exchange, ...]] = {
     ("replication/lag.py", "ring_behind_operations"): (exchanges.late_mirrors,),
     ("replication/mirror_sync.py", "batches_in_flight"): (limit_exchanges.synchronisation,),
     ("replication/synchronisation.py", "batches_in_flight"): (limit_exchanges.synchronisation,),
+    ("replication/record_repair.py", "when_writable"): (limit_exchanges.damaged_message,),
     ("runtime/amqp_socket.py", "READ_BYTES_PER_EFFORT"): (exchanges.large_publishes,),
     ("runtime/amqp_socket.py", "SOCKET_OUTPUT_BYTES_MAX"): (exchanges.slow_reader,),
     ("runtime/amqp_socket.py", "pause_reading"): (exchanges.alarm, exchanges.congested_queue),

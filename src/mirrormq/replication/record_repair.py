@@ -68,7 +68,10 @@ class RecordRepair:
         """Request damaged messages again after a ring change: a new member may have good copies."""
         if self._broker.journal.damage.pending_count:
             self._asked.pop(queue_id, None)
-            self._broker.journal.damage.unseen = True  # `request_damaged` runs at the end of this turn
+            self._look_again()
+
+    def _look_again(self) -> None:
+        self._broker.journal.damage.unseen = True  # `request_damaged` runs at the end of this turn
 
     def _retry(self) -> None:
         self._retry_planned = False
@@ -83,14 +86,20 @@ class RecordRepair:
         if self._batches.get(queue_id) != batch:
             self._batches[queue_id] = batch
             self._asked.pop(queue_id, None)
-        asked = self._asked.setdefault(queue_id, set())
+        asked, full = self._asked.setdefault(queue_id, set()), False
         for member in self._members(queue_id):
             stream = linked.get(member)
-            if member not in asked and stream is not None and stream.writable:
+            if member in asked or stream is None:
+                continue
+            if stream.writable:
                 asked.add(member)
                 self._waiting[queue_id] = member
                 stream.put(FetchMessages(queue_id, batch))
                 return
+            stream.when_writable(self._look_again)
+            full = full or stream.open
+        if full:
+            return
         if asked.issuperset(self._linked_members(queue_id)):
             self._broker.replica_manager.give_up(queue_id, batch)
         self._report(queue_id, batch)
