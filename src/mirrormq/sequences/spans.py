@@ -100,13 +100,20 @@ def count_of(spans: Iterable[Span]) -> int:
 
 def joined(spans: Iterable[Span]) -> list[Span]:
     """Sort and merge spans that may overlap."""
+    ordered = sorted(spans)
+    if not ordered:
+        return []
     found: list[Span] = []
-    for first, count in sorted(spans):
-        if found and first <= found[-1][0] + found[-1][1]:
-            start = found[-1][0]
-            found[-1] = Span(start, max(found[-1][1], first + count - start))
-        else:
-            found.append(Span(first, count))
+    start, length = ordered[0]
+    end = start + length
+    for first, length in ordered:
+        if first > end:
+            found.append(span(start, end - start))
+            start = first
+            end = first + length
+        elif first + length > end:
+            end = first + length
+    found.append(span(start, end - start))
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import ClassVar, Final
 
 SYNC_BOUNDS_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -36,4 +35,9 @@ class DiskStats:
         """Count a sync that took `taken_s` seconds."""
         self.syncs += 1
         self.sync_s += taken_s
-        self.sync_times[bisect_left(SYNC_BOUNDS_S, taken_s)] += 1
+        bucket = 0
+        for bound_s in SYNC_BOUNDS_S:
+            if taken_s <= bound_s:
+                break
+            bucket += 1
+        self.sync_times[bucket] += 1

@@ -74,7 +74,7 @@ REFERENCE = Struct("<II")
 QUEUE_HEAD = Struct("<BI")
 QUEUE_SEQUENCE: Final = Struct("<BIQ")
 RANGE = Struct("<QQ")
-_ACK_OF_ONE: Final = Struct("<BIQQ")
+_pack_ack_of_one: Final = Struct("<BIQQ").pack
 WRITTEN_BODY = Struct("<BI")
 WRITTEN_BYTES: Final = PREFIX_BYTES + WRITTEN_BODY.size
 BODY_SIZE = Struct(">Q")
@@ -112,7 +112,8 @@ def sealed(body: bytes, checksum: Checksum, salt: int) -> bytes:
 def acknowledgement_body(queue_id: int, spans: Sequence[Span]) -> bytes:
     """Return the body of an ACK of spans."""
     if len(spans) == 1:
-        return _ACK_OF_ONE.pack(ACK, queue_id, *spans[0])
+        first, count = spans[0]
+        return _pack_ack_of_one(ACK, queue_id, first, count)
     numbers = [number for span in spans for number in span]
     return pack("<BI" + "QQ" * len(spans), ACK, queue_id, *numbers)
 

@@ -41,6 +41,7 @@ class JournalWriter:
         self.segment_bytes = segment_bytes
         self._buffer_bytes_max = limits.buffer_bytes
         self.shared_content_bytes_min = limits.shared_content_bytes_min
+        self.ack_ranges_per_record = limits.ack_ranges_per_record
         self._before_first = before_first
         self._parts: list[bytes] = []
         self._unjoined = False

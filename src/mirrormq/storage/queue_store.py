@@ -16,7 +16,7 @@ from mirrormq.sequences.spans import Span, joined, span, spans_of_unordered
 from mirrormq.storage import journal_records
 from mirrormq.storage.column_reader import GatheredColumns
 from mirrormq.storage.journal_errors import DamagedMessages, JournalFailed
-from mirrormq.storage.position_table import PositionTable
+from mirrormq.storage.position_table import CHUNK_BITS, PositionTable
 from mirrormq.storage.segments import widen
 
 if TYPE_CHECKING:
@@ -197,18 +197,30 @@ class JournalQueue:
     def forget_ranges(self, ranges: Sequence[Span]) -> None:
         """Remove ascending spans. They may contain sequences that are not stored."""
         self.check()
-        release = self._journal.segments.release
         durable_before = self.table.count
         for table in (self.table, self.paged):
             if table.count:
-                for first, count in ranges:
-                    for positions in table.clear_run(first, count):
-                        release(positions)
+                self._clear(table, ranges)
         if self.table.count < durable_before:
             self._acknowledged += ranges
             highest = ranges[-1][0] + ranges[-1][1] - 1
             self._acknowledged_highest = max(self._acknowledged_highest, highest)
             self._journal.touched[self.queue_id] = self
+
+    def _clear(self, table: PositionTable, ranges: Sequence[Span]) -> None:
+        """Remove spans from a table. The consumers of a queue take its messages in turn, so the
+        acknowledgements of one consumer are many spans of one message each."""
+        segments = self._journal.segments
+        for first, count in ranges:
+            if count == 1:
+                position = table.take(first)
+                if position:
+                    segments.by_number[position >> 32].live -= 1
+            elif first >> CHUNK_BITS == first + count - 1 >> CHUNK_BITS:
+                segments.release(table.clear(first, count))
+            else:
+                for positions in table.clear_run(first, count):
+                    segments.release(positions)
 
     def has(self, sequence: int) -> bool:
         """Return whether this message is stored."""
@@ -332,9 +344,10 @@ class JournalQueue:
 
     def write_acknowledgements(self, ranges: Sequence[Span]) -> None:
         """Append ACK records for ascending spans."""
-        writer, count = self._journal.writer, self._journal.limits.ack_ranges_per_record
+        writer = self._journal.writer
+        count = writer.ack_ranges_per_record
         for start in range(0, len(ranges), count):
-            part = ranges[start : start + count]
+            part = ranges[start : start + count] if len(ranges) > count else ranges
             position = writer.append(journal_records.acknowledgement_body(self.queue_id, part))
             highest = part[-1][0] + part[-1][1] - 1
             number = position >> 32
