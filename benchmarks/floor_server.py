@@ -3,8 +3,9 @@
     python -m benchmarks.floor_server PORT DIRECTORY
 
 It is no broker. It answers the handshake and declarations, and takes every read of a publisher for one
-publish: it confirms it and delivers a canned message to the next consumer. Each read is written to a file
-once, without a sync. Nothing is parsed after the first publish and nothing is kept.
+publish: it confirms it and delivers a canned message to the next consumer. It answers basic.get with the
+canned message. Each read is written to a file once, without a sync. Nothing is parsed after the first publish
+and nothing is kept.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _METHOD = 1
 _HEAD_BYTES = 8
 _PUBLISH = methods.BASIC_PUBLISH.to_bytes(4, "big")
 _ACK = methods.BASIC_ACK.to_bytes(4, "big")
+_GET = methods.BASIC_GET.to_bytes(4, "big")
 _CONTENT = build_frames(1, encode_properties(BasicProperties(delivery_mode=2)), b"x" * 100, 0)
 
 _ANSWERS: dict[type, Callable[[], bytes]] = {
@@ -81,8 +83,10 @@ class FloorConnection(asyncio.Protocol):
             self._tag += 1
             self._transport.write(method_frame(1, methods.encode_basic_ack(self._tag, False)))
             self._server.deliver()
-        elif method == _ACK:
+        elif method in (_ACK, _GET):
             os.write(self._server.file, data)
+            if _GET in data:
+                self._reply_to_get()
         elif not self._handshaken:
             self._handshaken = True
             start = methods.encode_connection_start(0, 9, table_of({}), b"PLAIN", b"en_US")
@@ -96,6 +100,12 @@ class FloorConnection(asyncio.Protocol):
         self._tag += 1
         deliver = methods.encode_basic_deliver("floor", self._tag, False, "", "bench")
         self._transport.write(method_frame(1, deliver) + _CONTENT)
+
+    def _reply_to_get(self) -> None:
+        assert self._transport is not None
+        self._tag += 1
+        reply = methods.encode_basic_get_ok(self._tag, False, "", "bench", 0)
+        self._transport.write(method_frame(1, reply) + _CONTENT)
 
     def _answer(self, data: bytes) -> None:
         assert self._transport is not None
