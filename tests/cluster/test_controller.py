@@ -54,6 +54,23 @@ def test_a_node_on_its_own_serves_at_once() -> None:
     assert Cluster(1).timeline.now_ms < 50
 
 
+def alone(cluster: Cluster) -> list[str]:
+    return [name for name, node in cluster.nodes.items() if node.controller.alone]
+
+
+def test_only_a_serving_node_without_other_members_is_alone() -> None:
+    cluster = Cluster(1)
+    assert alone(cluster) == ["a"]
+    cluster.nodes["a"].controller.want(False)
+    cluster.run(5000)
+    assert alone(cluster) == []
+    pair = Cluster(2)
+    assert alone(pair) == []
+    pair.cut("a", "b")
+    pair.run(20_000)
+    assert alone(pair) == [], "the other one may come back"
+
+
 def test_a_killed_master_is_replaced_and_comes_back_as_its_next_incarnation() -> None:
     cluster = mirrored(3)
     cluster.nodes["a"].die(power=False)

@@ -177,7 +177,7 @@ class ClusterController:
                 self.member.receive(peer, message)
 
     def tick(self, now_ms: int) -> None:
-        """Advance all timeouts. Call this every `member.TICK_MS`."""
+        """Advance all timeouts. Call this every `TICK_MS`, or `ALONE_TICK_MS` if the node is alone."""
         self._now_ms = now_ms
         if self.member.leader is not None or not self._leader_on_other_side():
             self._led_ms = now_ms
@@ -192,6 +192,13 @@ class ClusterController:
             self._start_blocker = self._find_start_blocker()
             self._fork_recovery.seek(now_ms, self.presence)
         self._survey()
+
+    @property
+    def alone(self) -> bool:
+        """Whether this node serves, and is the only member of its cluster."""
+        member = self.member
+        only = member.leading and not member.linked and len(member.consensus.members.everyone) == 1
+        return only and self.serving.running
 
     def want(self, wanted: bool) -> None:
         """Start or stop the application, as the operator requests."""

@@ -18,7 +18,7 @@ import msgspec
 from mirrormq.cluster.cluster_messages import JoinRefused, JoinRequest
 from mirrormq.cluster.command_messages import CommandReply, CommandRequest
 from mirrormq.cluster.controller import ApplicationHost, ClusterController
-from mirrormq.cluster.member import TICK_MS, Member
+from mirrormq.cluster.member import ALONE_TICK_MS, TICK_MS, Member
 from mirrormq.cluster.member_events import (
     CaughtUp,
     Forgotten,
@@ -386,7 +386,8 @@ class ClusterNode:
     # -- work -----------------------------------------------------------------------------------
 
     def _tick(self) -> None:
-        self._ticking = self._node.loop.call_later(TICK_MS / 1000, self._tick)
+        pause_ms = ALONE_TICK_MS if self.controller.alone else TICK_MS
+        self._ticking = self._node.loop.call_later(pause_ms / 1000, self._tick)
         self.controller.tick(int(self._node.loop.time() * 1000))
 
     def _wake(self) -> None:
