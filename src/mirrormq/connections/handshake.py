@@ -87,7 +87,6 @@ def _too_slow(connection: Connection) -> None:
     if connection.state in (
         ConnectionState.HEADER,
         ConnectionState.STARTING,
-        ConnectionState.SECURING,
         ConnectionState.TUNING,
         ConnectionState.OPENING,
     ):
