@@ -74,7 +74,7 @@ def test_a_node_that_shows_no_rates_says_so(browser: Browser) -> None:
         expect(page.locator(".stat", has_text="Ready").locator("dd")).to_have_text("1")
         expect(page.locator(".stat", has_text="Published").locator("dd")).to_have_text("–")
         expect(page.get_by_text("management.rates_mode is none")).to_be_visible()
-        expect(page.locator(".chart canvas")).to_have_count(1)
+        expect(page.get_by_role("region", name="Traffic").locator(".chart canvas")).to_have_count(1)
         watched.go("queues")
         row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="q"))
         expect(row.locator("[data-label=Published]")).to_have_text("–")
