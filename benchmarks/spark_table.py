@@ -50,7 +50,7 @@ class Run(NamedTuple):
         shown = [f"{cost:,.1f} µs" for cost in each]
         return [
             size, str(self.queues), str(self.partitions), f"{self.messages:,}", f"{self.elapsed_s:.2f} s",
-            f"{rate:,.0f} msg/s, {rate * self.body_bytes / 1e6:,.0f} MB/s", *shown,
+            f"{rate:,.0f} msg/s, {rate * self.body_bytes / 1e6:,.1f} MB/s", *shown,
         ]  # fmt: skip
 
 

@@ -9,7 +9,9 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import duckdb
 import pika
+import polars
 import pyarrow as pa
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel as Channel
@@ -125,6 +127,23 @@ def test_rows_are_published_once(uri: str, channel: Channel) -> None:
     source = arrow.read(uri, queue=QUEUES[0], columns=["body", "message_id"])
     assert arrow.write(uri, source, exchange="", routing_key=QUEUES[1]) == 2
     assert count(channel, QUEUES[1]) == 2
+
+
+def test_polars_and_duckdb_take_streams_and_give_them(uri: str, channel: Channel) -> None:
+    for number in range(3):
+        properties = pika.BasicProperties(headers={"n": number}, timestamp=number, priority=number)
+        channel.basic_publish("", QUEUES[0], b"%d" % number, properties)
+    assert count(channel, QUEUES[0]) == 3
+    frame = polars.from_arrow(arrow.read(uri, queue=QUEUES[0]))
+    assert isinstance(frame, polars.DataFrame) and frame.columns == arrow.SCHEMA.names
+    assert frame["body"].to_list() == [b"0", b"1", b"2"]
+    assert arrow.write(uri, frame.select("body", "message_id"), routing_key=QUEUES[1]) == 3
+    messages = arrow.read(uri, queues=QUEUES)  # noqa: F841 - DuckDB finds it by its name
+    found = duckdb.sql("SELECT queue, count(*), max(headers['n']) FROM messages GROUP BY ALL ORDER BY ALL")
+    assert found.fetchall() == [(QUEUES[0], 3, "2"), (QUEUES[1], 3, None)]
+    last = duckdb.sql("SELECT 'x'::BLOB AS body, 'm' AS message_id UNION ALL SELECT 'y', 'n'")
+    assert arrow.write(uri, last, routing_key=QUEUES[1]) == 2
+    assert count(channel, QUEUES[1]) == 5
 
 
 def test_a_copy_with_typed_headers_has_the_original_ones(uri: str, channel: Channel) -> None:

@@ -17,7 +17,7 @@ from deltalake import DeltaTable, write_deltalake
 from pika.adapters.blocking_connection import BlockingChannel as Channel
 from pyspark.sql import SparkSession
 
-from mirrormq.spark.jobs import delta
+from mirrormq.spark.jobs import delta, table_files
 from mirrormq.spark.jobs.archive import ArchiveOptions, archive
 from mirrormq.spark.jobs.replay import ReplayOptions, replay
 from mirrormq.spark.pipeline_errors import PipelineError
@@ -116,15 +116,17 @@ def test_days_beyond_the_retention_leave_the_table(tmp_path: Path) -> None:
 
 
 def test_a_task_has_few_files_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delta, "FILES_OPEN_MAX", 2)
+    monkeypatch.setattr(table_files, "FILES_OPEN_MAX", 2)
     rows = pa.record_batch({"queue": ["a", "b", "c", "a"], "body": [b"1", b"2", b"3", b"4"]})
     written = [
-        row for part in delta.write_files(iter([rows]), str(tmp_path), ("queue",)) for row in part.to_pylist()
+        row
+        for part in table_files.write_files(iter([rows]), str(tmp_path), ("queue",))
+        for row in part.to_pylist()
     ]
     assert sorted(row["partition"] for row in written) == [f'{{"queue": "{name}"}}' for name in "abc"]
     again = [
         row
-        for part in delta.write_files(iter([rows, rows]), str(tmp_path), ("queue",))
+        for part in table_files.write_files(iter([rows, rows]), str(tmp_path), ("queue",))
         for row in part.to_pylist()
     ]
     assert len(again) > 3, "a file that was closed to make room is followed by another"
@@ -135,9 +137,9 @@ def test_a_directory_has_one_format(uri: str, tmp_path: Path) -> None:
     (tmp_path / "plain" / "date=1").mkdir(parents=True)
     (tmp_path / "plain" / "date=1" / "a.parquet").touch()
     (tmp_path / "table" / "_delta_log").mkdir(parents=True)
-    with pytest.raises(PipelineError, match="has Parquet files that are no Delta table"):
+    with pytest.raises(PipelineError, match="has Parquet files that are no table"):
         archive(None, options(uri, tmp_path / "plain"))  # type: ignore[arg-type]
-    with pytest.raises(PipelineError, match="is a Delta table: use --format delta"):
+    with pytest.raises(PipelineError, match="is a table of the format delta: use --format delta"):
         archive(None, ArchiveOptions(uri, "q", str(tmp_path / "table")))  # type: ignore[arg-type]
     with pytest.raises(PipelineError, match="writes to a directory that all"):
         archive(None, ArchiveOptions(uri, "q", "s3://bucket/a", file_format="delta"))  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ def archive(
     queues: Annotated[str, typer.Option(help="Regular expression of the queues to archive.")],
     to: Annotated[str, typer.Option(help="Directory of the archive, on any file system of Spark.")],
     uri: Uri = DEFAULT_URI,
-    file_format: Annotated[str, typer.Option("--format", help="parquet or delta.")] = "parquet",
+    file_format: Annotated[str, typer.Option("--format", help="parquet, delta or iceberg.")] = "parquet",
     partition_by: Annotated[str, typer.Option(help="Directories: date, hour, queue.")] = "date,queue",
     once: Annotated[bool, typer.Option("--once", help="Archive the messages present now, then end.")] = False,
     trigger: Annotated[str, typer.Option(help="Interval between batches.")] = "10s",
@@ -36,7 +36,7 @@ def archive(
     master: Master = "local[*]",
     conf: Conf = None,
 ) -> None:
-    """Move the messages of queues into Parquet files or a Delta table, each exactly once.
+    """Move the messages of queues into Parquet files or a table, each exactly once.
 
     After a failure, run the command again: it continues where it stopped. Ctrl-C stops after the current
     batch.

@@ -12,7 +12,7 @@ its name, and the next compaction deletes it.
 Over Spark Connect neither is possible, because batches are written without access to the id of their query.
 The job then uses Spark's own Parquet sink, whose log in `_spark_metadata` lists the valid files.
 
-`delta.py` describes the Delta table.
+`delta.py` and `iceberg.py` describe the archive as a table.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mirrormq.spark.data_source_options import COLUMNS, ON_REQUEST
-from mirrormq.spark.jobs import delta
+from mirrormq.spark.jobs import delta, iceberg
 from mirrormq.spark.jobs.archive_upkeep import ArchiveUpkeep, retention_days
 from mirrormq.spark.jobs.batch_boundary import BatchBoundary
 from mirrormq.spark.jobs.compaction import FirstOpenBatch
@@ -47,8 +47,9 @@ PARTITION_COLUMNS = ("date", "queue")
 """Columns of an archive's directories unless others are given."""
 PARTITION_CHOICES = ("date", "hour", "queue")
 
-PARQUET, DELTA = "parquet", "delta"
-FORMATS = (PARQUET, DELTA)
+PARQUET, DELTA, ICEBERG = "parquet", "delta", "iceberg"
+TABLES = {DELTA: delta, ICEBERG: iceberg}
+"""Modules of the formats that are tables."""
 
 UNITS = {
     "m": "minutes", "s": "seconds", "h": "hours", "ms": "milliseconds",
@@ -187,11 +188,13 @@ def written(
         upkeep.before_batch(batch.sparkSession, FirstOpenBatch(query_of(batch)[:QUERY_DIGITS], number))
         write_batch(batch, number, options.to, options.partition_by)
 
-    def add_to_table(batch: DataFrame, number: int) -> None:
-        upkeep.before_batch(batch.sparkSession, FirstOpenBatch(query_of(batch), number))
-        delta.write_batch(batch, query_of(batch), number, options.to, options.partition_by)
+    table = TABLES.get(options.file_format)
+    if table is not None:
 
-    if options.file_format == DELTA:
+        def add_to_table(batch: DataFrame, number: int) -> None:
+            upkeep.before_batch(batch.sparkSession, FirstOpenBatch(query_of(batch), number))
+            table.write_batch(batch, query_of(batch), number, options.to, options.partition_by)
+
         return messages.writeStream.foreachBatch(gate.before(add_to_table))
     if options.remote:
         plain = messages.writeStream.format("parquet").partitionBy(*options.partition_by)
@@ -229,6 +232,10 @@ def check(options: ArchiveOptions) -> SourceOptions:
         raise PipelineError(
             "--compact and --retention need a Spark of their own: use a --master other than sc://"
         )
+    if upkeep.is_needed and options.file_format == ICEBERG:
+        raise PipelineError(
+            "--compact and --retention are for Parquet and Delta: use your Iceberg engine's maintenance"
+        )
     if options.retention is not None and options.partition_by[:1] != ("date",):
         raise PipelineError("--retention deletes whole days: let --partition-by begin with date")
     if options.typed_headers and any(name.lower() == "columns" for name in options.source):
@@ -243,21 +250,23 @@ def check(options: ArchiveOptions) -> SourceOptions:
 
 def check_format(options: ArchiveOptions) -> None:
     """Refuse a format that differs from that of the existing archive."""
-    if options.file_format not in FORMATS:
-        raise PipelineError(
-            f"--format {options.file_format} cannot be written: there is {' and '.join(FORMATS)}"
-        )
-    there = "://" not in options.to and Path(options.to).is_dir()
-    if options.file_format == PARQUET:
-        if there and delta.is_table(options.to):
-            raise PipelineError(f"{options.to} is a Delta table: use --format delta")
+    wanted = options.file_format
+    if wanted not in (PARQUET, *TABLES):
+        raise PipelineError(f"--format {wanted} cannot be written: there is parquet, delta and iceberg")
+    is_local = "://" not in options.to
+    there = is_local and Path(options.to).is_dir()
+    for name, module in TABLES.items():
+        if there and name != wanted and module.is_table(options.to):
+            raise PipelineError(f"{options.to} is a table of the format {name}: use --format {name}")
+    if wanted == PARQUET:
         return
-    delta.require_delta()
+    table = TABLES[wanted]
+    table.require()
     if options.remote:
-        raise PipelineError("--format delta needs a Spark of its own: use a --master other than sc://")
-    if "://" in options.to:
+        raise PipelineError(f"--format {wanted} needs a Spark of its own: use a --master other than sc://")
+    if not is_local:
         raise PipelineError(
-            f"--format delta writes to a directory that all of Spark's machines have, not to {options.to}"
+            f"--format {wanted} writes to a directory that all of Spark's machines have, not to {options.to}"
         )
-    if there and not delta.is_table(options.to) and any(Path(options.to).rglob("*.parquet")):
-        raise PipelineError(f"{options.to} has Parquet files that are no Delta table: name another directory")
+    if there and not table.is_table(options.to) and any(Path(options.to).rglob("*.parquet")):
+        raise PipelineError(f"{options.to} has Parquet files that are no table: name another directory")

@@ -15,21 +15,16 @@ published batch by it.
 from __future__ import annotations
 
 import json
-import os
-import time
-import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import date
-from functools import reduce
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from typing import TYPE_CHECKING
 
+from mirrormq.spark.jobs.table_files import WRITTEN, write_files
 from mirrormq.spark.pipeline_errors import PipelineError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
 
@@ -37,14 +32,8 @@ LOG = "_delta_log"
 BATCH = "batch"
 APPLICATION = "mirrormq-archive"
 
-FILES_OPEN_MAX = 32
-"""Files that a task has open at once, one per date and queue."""
 
-WRITTEN = "path string, bytes long, messages long, partition string, time_ms long"
-"""Metadata of each file that a task returns."""
-
-
-def require_delta() -> None:
+def require() -> None:
     """Raise PipelineError if the package of the extra is not installed."""
     if find_spec("deltalake") is None:
         raise PipelineError("Delta tables need the package deltalake: run pip install 'mirrormq[delta]'")
@@ -88,74 +77,6 @@ def write_batch(
     return True
 
 
-def write_files(
-    batches: Iterator[pa.RecordBatch], directory: str, partition_by: tuple[str, ...]
-) -> Iterator[pa.RecordBatch]:
-    """Write the rows of a task into files by the values of the partition columns."""
-    import pyarrow as pa
-
-    files: dict[tuple[str, ...], TableFile] = {}
-    done: list[dict[str, Any]] = []
-    for batch in batches:
-        for values, rows in _by_partition(pa.Table.from_batches([batch]), partition_by):
-            file = files.pop(values, None)
-            if file is None:
-                if len(files) >= FILES_OPEN_MAX:
-                    done.append(files.pop(next(iter(files))).finish())
-                file = TableFile(directory, dict(zip(partition_by, values, strict=True)), rows.schema)
-            file.write(rows)
-            files[values] = file  # moved to the end: most recently used
-    done += [file.finish() for file in files.values()]
-    types = {"path": pa.string(), "bytes": pa.int64(), "messages": pa.int64(), "partition": pa.string()}
-    if done:
-        yield pa.RecordBatch.from_pylist(done, schema=pa.schema({**types, "time_ms": pa.int64()}))
-
-
-def _by_partition(
-    rows: pa.Table, partition_by: tuple[str, ...]
-) -> Iterator[tuple[tuple[str, ...], pa.Table]]:
-    """Yield the rows of each combination of partition values, without the partition columns."""
-    import pyarrow.compute as pc
-
-    if not partition_by:
-        yield (), rows
-        return
-    texts = [rows.column(name).cast("string") for name in partition_by]
-    left = rows.drop_columns(list(partition_by))
-    for values in dict.fromkeys(zip(*(text.to_pylist() for text in texts), strict=True)):
-        same = [pc.equal(text, value) for text, value in zip(texts, values, strict=True)]
-        yield values, left.filter(reduce(pc.and_, same))
-
-
-class TableFile:
-    """Parquet file in the table's directory that is in no transaction yet."""
-
-    def __init__(self, directory: str, partition: dict[str, str], schema: pa.Schema) -> None:
-        import pyarrow.parquet as pq
-
-        folders = [f"{name}={quote(value, safe='')}" for name, value in partition.items()]
-        self._name = "/".join([*folders, f"part-{uuid.uuid4().hex}.zstd.parquet"])
-        self._path = Path(directory, self._name)
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._partition = partition
-        self._messages = 0
-        self._writer = pq.ParquetWriter(self._path, schema, compression="zstd")
-
-    def write(self, rows: pa.Table) -> None:
-        self._writer.write_table(rows)
-        self._messages += rows.num_rows
-
-    def finish(self) -> dict[str, Any]:
-        """Close and fsync the file; return its metadata."""
-        self._writer.close()
-        with self._path.open("rb") as file:
-            os.fsync(file.fileno())
-        return {
-            "path": self._name, "bytes": self._path.stat().st_size, "messages": self._messages,
-            "partition": json.dumps(self._partition), "time_ms": int(time.time() * 1000),
-        }  # fmt: skip
-
-
 def compact(directory: str) -> int:
     """Merge small files and delete files unused for a week; return the number of merged files. Other writers
     may run meanwhile."""
@@ -197,7 +118,7 @@ def read_table(spark: SparkSession, directory: str) -> DataFrame:
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
-    require_delta()
+    require()
     try:
         table = DeltaTable(directory)
     except DeltaError as error:

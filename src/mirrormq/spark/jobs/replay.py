@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mirrormq.spark.data_source_options import SinkOptions, sink_options
-from mirrormq.spark.jobs import delta
+from mirrormq.spark.jobs import delta, iceberg
 from mirrormq.spark.jobs.compaction import parse, superfluous
 from mirrormq.spark.jobs.login import check_login
 from mirrormq.spark.jobs.reporter import DONE, JobReporter
@@ -128,12 +128,9 @@ def messages_of(archive: DataFrame) -> DataFrame:
 
 
 def read(spark: SparkSession, options: ReplayOptions) -> DataFrame:
-    """Return the part of the archive to publish, in either format."""
-    found = (
-        delta.read_table(spark, options.source)
-        if delta.is_table(options.source)
-        else read_files(spark, options.source)
-    )
+    """Return the part of the archive to publish, in any format."""
+    table = next((each for each in (delta, iceberg) if each.is_table(options.source)), None)
+    found = read_files(spark, options.source) if table is None else table.read_table(spark, options.source)
     return found.where(options.where) if options.where else found
 
 
