@@ -19,8 +19,8 @@ from pathlib import Path
 from types import ModuleType
 
 _MODULES_BY_PACKAGE = {
-    "wire": "frames content header_walk runs large_bodies scanner properties",
-    "connections": "states connection direct_connection",
+    "wire": "frames content header_walk runs large_bodies properties",
+    "connections": "states scanner connection direct_connection",
     "channels": "channel publishing routes confirm_ledger consumer consumer_methods acknowledgements unacked "
     "assembly transactions",
     "queues": "message envelope queue publish_intake confirm_tracker consumer_turns expiry redelivery "

@@ -22,7 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src"
 COMPILE_S = 900
 WHERE = (
-    "import mirrormq.wire.scanner as m; from mirrormq import builds; print(builds.choice.name, m.__file__)"
+    "import mirrormq.connections.scanner as m; from mirrormq import builds; "
+    "print(builds.choice.name, m.__file__)"
 )
 SEEDS = 400
 
@@ -72,7 +73,7 @@ def test_a_build_is_current_until_a_source_changes(small: Path) -> None:
 
 def test_an_incomplete_build_does_not_run(small: Path) -> None:
     folder = small / "_compiled"
-    builds.compiled_file(folder, "mirrormq.wire.scanner").unlink()
+    builds.compiled_file(folder, "mirrormq.connections.scanner").unlink()
     assert builds.problem_of(folder, small) == "compiled for another Python, or other modules"
     (folder / builds.DIGEST_FILE).unlink()
     assert builds.problem_of(folder, small) == "not compiled"

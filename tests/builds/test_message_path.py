@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path(mirrormq.__file__).parent
 STEPS_MAX = 12
 FRAMES_MAX = 12
+PACKAGES_MAX = 5
 QUEUE = "traced"
 
 
@@ -28,6 +29,8 @@ class Trace:
         self.calls: list[str] = []
         self.stack: list[str] = []
         """Functions on the stack of the watched call, from it up to the socket."""
+        self.packages: set[str] = set()
+        """Packages of these functions."""
         self._watched = watched
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
@@ -35,10 +38,11 @@ class Trace:
             name = frame.f_code.co_qualname
             self.calls.append(name)
             if name == self._watched:
-                self.stack = []
+                self.stack, self.packages = [], set()
                 above: FrameType | None = frame
                 while above is not None and "AmqpSocket.data_received" not in self.stack:
                     self.stack.append(above.f_code.co_qualname)
+                    self.packages.add(Path(above.f_code.co_filename).parent.name)
                     above = above.f_back
 
 
@@ -107,6 +111,7 @@ def test_a_publish_takes_the_documented_steps(tmp_path: Path, monkeypatch: pytes
     check_order(trace, told("The path of a publish"))
     assert trace.stack[-1] == "AmqpSocket.data_received"
     assert len(trace.stack) <= FRAMES_MAX, trace.stack
+    assert len(trace.packages) <= PACKAGES_MAX, trace.packages
 
 
 @pytest.mark.patches_core
@@ -117,3 +122,4 @@ def test_an_acknowledgement_takes_the_documented_steps(
     check_order(trace, told("The path of an acknowledgement"))
     assert trace.stack[-1] == "AmqpSocket.data_received"
     assert len(trace.stack) <= FRAMES_MAX, trace.stack
+    assert len(trace.packages) <= PACKAGES_MAX, trace.packages

@@ -12,11 +12,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mirrormq.broker.broker import Broker
+from mirrormq.connections.scanner import Scanner
 from mirrormq.queues.queue import Queue
 from mirrormq.wire.content import method_frame
 from mirrormq.wire.frames import HEADER, METHOD
 from mirrormq.wire.methods import encode_basic_ack
-from mirrormq.wire.scanner import Scanner
 from tests.hostile.in_process import Wire, make_broker
 from tests.hostile.raw import publish_bytes
 from tests.hostile.streams import SENSIBLE, mutated

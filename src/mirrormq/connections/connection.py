@@ -20,6 +20,7 @@ from mirrormq.broker.connection_base import ChannelInterface, ConnectionBase
 from mirrormq.channels import acknowledgements
 from mirrormq.channels.channel import Channel
 from mirrormq.connections import channel_dispatch, handshake, states
+from mirrormq.connections.scanner import Scanner
 from mirrormq.errors import AmqpError, ChannelError, ChannelErrorHard, ConnectionForced
 from mirrormq.events import connection_log
 from mirrormq.events.connection_log import CloseCause, CloseReason
@@ -27,7 +28,6 @@ from mirrormq.queues.queue import AnyQueue
 from mirrormq.wire import methods
 from mirrormq.wire.frame_errors import cut_reply_text, unreadable_frame
 from mirrormq.wire.frames import BODY, HEADER, HEARTBEAT, METHOD
-from mirrormq.wire.scanner import Scanner
 
 CLOSE_TIMEOUT_MS = 30_000
 """Time for which the socket of a closed connection stays open for the client to close it: RabbitMQ's
