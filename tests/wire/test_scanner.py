@@ -53,6 +53,15 @@ def test_any_cut_of_a_stream_is_the_same_stream(stream: bytes, piece: int) -> No
     assert fed(stream, piece) == whole
 
 
+def test_a_wrong_end_of_a_header_is_an_error_before_the_body_arrives() -> None:
+    publish = publish_bytes("k", b"body")
+    header_and_method = publish[: publish.index(b"\x03\x00\x01")]
+    wrong = header_and_method[:-1] + b"\x01"
+    for piece in (0, 1, 5):
+        assert b"FRAME_ERROR" in fed(wrong, piece)[0]
+        assert b"FRAME_ERROR" not in fed(header_and_method, piece)[0]
+
+
 UNREADABLE = b"\x00\x3c\x00\x28\x00\x00\tno name of nine octets"
 
 

@@ -355,7 +355,8 @@ class Scanner:
         if size < body_at + HEAD_SIZE and body_size:
             if not may_become(buffer, body_at, BODY, channel):
                 return PLAIN
-            self._needed = body_at + HEAD_SIZE - position
+            # First the end of the header: if it is wrong, the client gets the error at once.
+            self._needed = (body_at if size < body_at else body_at + HEAD_SIZE) - position
             return INCOMPLETE
         if body_size and (
             not _is_head(buffer, body_at, BODY, channel) or u32(buffer, body_at + 3) != body_size
