@@ -67,6 +67,27 @@ def test_a_candidate_refused_because_of_a_later_term_campaigns_again_soon() -> N
     assert world.leaders() == ["A"]
 
 
+def test_a_node_stands_as_soon_as_a_candidate_that_lacks_its_entries_asks() -> None:
+    """The candidate has just started and could not vote at first, so the other node has been refused."""
+    world = World("ABC", settings=RaftSettings(election_ticks=120, stagger_ticks=3))
+    leader = world.leader()
+    longer, shorter = others(world, leader)
+    world.partition(leader + longer, shorter, notify=False)
+    world.write(leader)
+    world.settle(leader, longer)
+    world.group = {}
+    world[shorter].set_unmet(True)
+    world.crash(leader)
+    world.tell_reachable()
+    world.run(3 * ROUND_TRIPS)
+    assert not world.leaders()
+    world[shorter].set_unmet(False)
+    world[shorter].campaign()
+    world.pump(world.nodes[shorter])
+    world.until(world.leaders, 3 * ROUND_TRIPS)
+    assert world.leaders() == [longer]
+
+
 def test_a_follower_that_alone_lost_the_leader_starts_no_election() -> None:
     world = World("ABC")
     leader = world.leader()

@@ -156,11 +156,16 @@ class Elections:
 
     def asked_early(self, sender: str, request: PreVote) -> None:
         state = self._state
-        willing = state.forks.judge(sender, request.history).verdict is LogRelation.FOLLOW
+        verdict = state.forks.judge(sender, request.history).verdict
+        willing = verdict is LogRelation.FOLLOW
         granted = willing and request.term > state.term and not self._content(sender)
         granted = granted and self._both_count(sender)
         term = request.term if granted else state.term
         state.send(sender, VoteReply(term, granted, True, state.log.history()))
+        standing = request.term != NOT_STANDING and state.role is not RaftRole.CANDIDATE
+        if verdict is LogRelation.LEAD and state.leader is None and standing:
+            # The sender cannot win against this longer log, and may have become able to vote only now.
+            self._stagger()
 
     def asked(self, sender: str, request: Vote) -> None:
         state = self._state

@@ -70,6 +70,7 @@ Differences from the paper
 *  The failure detector is a hint, never proof. When it reports the leader gone, candidates start at once, one
    after another by name, instead of after an election timeout. Pre-votes still come first, so peers refuse a
    wrong candidate. A leader that lost its quorum by its own detector steps down before the timeout proves it.
+   A node without a leader also stands soon when a candidate asks that lacks its entries.
 """
 
 from __future__ import annotations
