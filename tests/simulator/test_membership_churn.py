@@ -9,8 +9,9 @@ import pytest
 from mirrormq.cluster.partitions import AUTOHEAL, PAUSE_MINORITY
 from mirrormq.consensus import Snapshot
 from mirrormq.simulator.fault_plan import Fault
+from mirrormq.simulator.operator import MERGE_AFTER_MS
 from mirrormq.simulator.shrinking import outcome
-from mirrormq.simulator.world import SimulationOptions
+from mirrormq.simulator.world import SimulationOptions, World
 from mirrormq.storage.consensus_log import ConsensusLog
 
 LEFT = "a has left: its disk is wiped"
@@ -42,6 +43,22 @@ def test_a_node_with_the_only_copy_stays() -> None:
 
 def test_no_member_leaves_where_two_sides_may_forget_each_other() -> None:
     assert left(leaving(1, mode=AUTOHEAL)) == (False, "")
+
+
+def test_the_operator_starts_no_node_that_was_asked_to_leave() -> None:
+    """The others cannot agree on anything, so they still report the node as partitioned."""
+    world = World(leaving(1))
+    for node in world.nodes.values():
+        node.start()
+    world.timeline.run_until(5000)
+    assert world.serving() == world.names
+    faults = [Fault(0, "kill", 0, 60_000, ("a",), 0), Fault(1, "kill", 0, 60_000, ("b",), 0)]
+    world.fault_injector.plan(faults, world.timeline.now_ms)
+    for pause_ms in (1, MERGE_AFTER_MS, 1):
+        world.timeline.run_until(world.timeline.now_ms + pause_ms)
+        world.operator.act()
+    assert any("the operator restarts a b" in line for line in world.trace)
+    assert not world.nodes["a"].running and not world.nodes["b"].running
 
 
 def test_a_newcomer_whose_proposals_have_its_predecessors_numbers_is_found(

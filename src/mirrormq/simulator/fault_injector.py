@@ -213,6 +213,10 @@ class FaultInjector:
 
     def _start_one(self, name: str) -> None:
         self._held_down[name] -= 1
+        self.start(name)
+
+    def start(self, name: str) -> None:
+        """Start a node, unless it runs or must not run."""
         if not self._held_down[name] and not self._scene.nodes[name].running:
             self._scene.nodes[name].start()
 

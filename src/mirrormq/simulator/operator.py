@@ -95,7 +95,7 @@ class Operator:
                 node.controller.want(True)
                 node.mark_dirty()
             else:
-                node.start()
+                self._premises.fault_injector.start(node.name)
         self._stopped = []
 
 

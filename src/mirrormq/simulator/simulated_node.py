@@ -107,10 +107,8 @@ class SimulatedNode:
         self._wake_planned_ms = None
         self._busy_until_ms = 0
         self.log = self._make_log(self)
-        if self._newcomer:
-            self.log.open(Snapshot, boots=world.timeline.now_ms)
-        else:
-            self.log.open(world.first_state)
+        # As in the runtime, the clock gives each start new proposal numbers, on a wiped or restored disk too.
+        self.log.open(Snapshot if self._newcomer else world.first_state, boots=world.timeline.now_ms)
         rule, choose = world.handling.quorum(), self.choice.randrange
         self.member = Member(
             self.name, self.log, rule, choose, self.send, self.mark_dirty,
