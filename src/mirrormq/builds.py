@@ -28,7 +28,7 @@ _MODULES_BY_PACKAGE = {
     "queue_settings turn_work kept_deliveries overtaken",
     "storage": "journal journal_records journal_writer queue_store position_table segments disk disk_stats "
     "damage message_reader",
-    "broker": "broker connection_base outbox traffic_counters",
+    "broker": "broker channel_states connection_base outbox traffic_counters",
     "replication": "copy_reports replica_manager",
     "remote": "remote_endpoint served_queues",
     "runtime": "amqp_socket client_sockets turn_loop turn_times",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from mirrormq.auth.client_peer import Peer
+from mirrormq.broker.channel_states import ChannelState
 from mirrormq.broker.outbox import Outbox
 from mirrormq.errors import AmqpError
 from mirrormq.events.event_host import EventChannel
@@ -33,8 +34,11 @@ HeldDelivery = tuple[Message, Subscriber | None]
 class ChannelInterface(EventChannel, Protocol):
     """Channel as its connection and the broker see it."""
 
-    closing: bool
-    """Whether the channel sends nothing more."""
+    state: ChannelState
+
+    @property
+    def closing(self) -> bool:
+        """Whether the channel sends nothing more."""
 
     @property
     def oldest_delivery_ms(self) -> int | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from mirrormq import limits
 from mirrormq.auth import access_errors
 from mirrormq.auth.permissions import Access, TopicAccess
+from mirrormq.broker.channel_states import CLOSED, CLOSING, RUNNING, ChannelState
 from mirrormq.broker.connection_base import ConnectionBase, HeldDelivery
 from mirrormq.broker.traffic_counters import ChannelCounters, PerObjectCounters
 from mirrormq.channels import acknowledgements, consumer_methods, declarations, direct_reply_to, transactions
@@ -87,14 +88,18 @@ class Channel:
         """Part of the channel's prefetch for the consumer that is served now; None outside of that."""
         self.last_served: Consumer | None = None
         self.flowing = True
-        self.closing = False
-        """Whether the channel sends nothing more. After an error only the client's close-ok has an effect."""
+        self.state: ChannelState = RUNNING
         self.last_queue = ""
         """Queue declared last; an empty queue name refers to it."""
         self.reply_consumer: ReplyConsumer | None = None
         self.waiting = ChannelBacklog(self)
         self._assembly = ContentAssembly(self)
         self._reporting = False
+
+    @property
+    def closing(self) -> bool:
+        """Whether the channel sends nothing more. After an error only the client's close-ok has an effect."""
+        return self.state is CLOSING or self.state is CLOSED
 
     # -- input ----------------------------------------------------------------------------------
 
@@ -305,7 +310,7 @@ class Channel:
             for consumer in list(self.consumers.values()):
                 consumer.queue.deliver_published()
         # Consumers go before their deliveries: the queues would deliver the requeued messages to them again.
-        self.closing = True
+        self.state = CLOSING
         self.waiting.abandon()
         for consumer in list(self.consumers.values()):
             consumer_methods.remove(self, consumer, INTERNAL_USER)

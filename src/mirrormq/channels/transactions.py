@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from mirrormq.broker.channel_states import CONFIRMING, RUNNING, TRANSACTIONAL
 from mirrormq.channels import acknowledgements
 from mirrormq.channels.confirm_ledger import ConfirmLedger
 from mirrormq.errors import PreconditionFailed
@@ -47,9 +48,10 @@ class TransactionCommit:
 
 def confirm_select(channel: Channel, method: methods.ConfirmSelect) -> None:
     """Handle confirm.select."""
-    if channel.publishing.transaction is not None:
+    if channel.state is TRANSACTIONAL:
         raise PreconditionFailed("cannot switch from tx to confirm mode")
-    if channel.publishing.confirms is None:
+    if channel.state is RUNNING:
+        channel.state = CONFIRMING
         channel.publishing.confirms = ConfirmLedger()
     if not method.nowait:
         channel.send(methods.encode_confirm_select_ok())
@@ -57,9 +59,10 @@ def confirm_select(channel: Channel, method: methods.ConfirmSelect) -> None:
 
 def tx_select(channel: Channel, method: methods.TxSelect) -> None:
     """Handle tx.select."""
-    if channel.publishing.confirms is not None:
+    if channel.state is CONFIRMING:
         raise PreconditionFailed("cannot switch from confirm to tx mode")
-    if channel.publishing.transaction is None:
+    if channel.state is RUNNING:
+        channel.state = TRANSACTIONAL
         channel.publishing.transaction = []
     channel.send(methods.encode_tx_select_ok())
 

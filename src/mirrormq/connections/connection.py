@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from mirrormq import limits
 from mirrormq.auth.client_peer import Peer
+from mirrormq.broker import channel_states
 from mirrormq.broker.broker import Broker
 from mirrormq.broker.connection_base import ChannelInterface, ConnectionBase
 from mirrormq.channels import acknowledgements
@@ -371,7 +372,7 @@ class Connection(ConnectionBase):
     def close_channel(self, channel: ChannelInterface, error: AmqpError) -> None:
         """Close a channel for a soft error: requeue its deliveries and send channel.close."""
         connection_log.failed(self, error, channel.number)
-        channel.closing = True
+        channel.state = channel_states.CLOSING
         channel.terminate()
         self.broker.events.channel_closed(channel)
         self.send(
@@ -390,6 +391,7 @@ class Connection(ConnectionBase):
 
     def forget_channel(self, channel: ChannelInterface) -> None:
         """Free the number of a closed channel."""
+        channel.state = channel_states.CLOSED
         del self.channels[channel.number]
 
     def end_channels(self) -> None:

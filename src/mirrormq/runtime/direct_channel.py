@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from mirrormq.broker.channel_states import CLOSING
 from mirrormq.channels.channel import METHODS, Channel
 from mirrormq.connections.direct_connection import DirectConnection
 from mirrormq.errors import AmqpError, InternalError
@@ -61,7 +62,7 @@ class InProcessChannel:
         try:
             await asyncio.wait_for(self._answer, ANSWER_TIMEOUT_S)
         except TimeoutError:
-            self._channel.closing = True
+            self._channel.state = CLOSING
             raise InternalError("the broker did not reply in time") from None
 
     async def declare_queue(
