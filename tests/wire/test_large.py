@@ -14,7 +14,7 @@ from mirrormq.wire import large_bodies
 from mirrormq.wire.content import build_frames, method_frame
 from mirrormq.wire.frames import BODY
 from mirrormq.wire.large_bodies import LARGE_BYTES, large_run
-from mirrormq.wire.methods import encode_basic_publish, encode_channel_flow
+from mirrormq.wire.methods import encode_basic_publish, encode_channel_flow, encode_queue_declare
 from mirrormq.wire.properties import BasicProperties, encode_properties
 from tests.hostile.in_process import Wire, make_broker
 from tests.hostile.raw import publish_bytes
@@ -74,6 +74,18 @@ def test_a_stream_out_of_a_shared_buffer_is_the_same_stream(stream: bytes, size:
 @given(mutated(), BUFFER_SIZES)
 def test_also_if_something_is_wrong_with_it(stream: bytes, size: int) -> None:
     every_stream_is_the_same(stream, size)
+
+
+def test_an_unreadable_publish_is_an_error_of_a_closing_channel_however_it_arrives() -> None:
+    content = build_frames(1, encode_properties(BasicProperties()), b"", 0)
+    readable = encode_basic_publish("", "a")
+    unreadable = readable + b"\0"
+    failing = method_frame(1, encode_queue_declare("nowhere", passive=True))
+    for publishes in ([unreadable], [readable, unreadable], [readable, unreadable, readable]):
+        stream = failing + b"".join(method_frame(1, publish) + content for publish in publishes)
+        for size in (1, 30, len(stream)):
+            every_stream_is_the_same(stream, size)
+        assert b"FRAME_ERROR - cannot decode" in fed_from_shared(stream, len(stream))[0]
 
 
 def view_of(stream: bytes) -> memoryview:

@@ -108,11 +108,14 @@ class Channel:
         self._assembly.frame(kind, payload)
 
     def accepts(self, payload: bytes) -> bool:
-        """Return whether the channel handles methods. Raise an error if the content of a publish must come
+        """Return whether the channel handles a publish. Raise an error if the content of another must come
         first."""
         if self._assembly.expecting_content:
             self._assembly.frame(METHOD, payload)
-        return not self.closing
+        if self.closing:
+            methods.decode_basic_publish(payload)  # an unreadable method is an error in this state, too
+            return False
+        return True
 
     def publishes(self, publish: bytes, properties: bytes, contents: list[bytes]) -> None:
         """Publish messages that were assembled from frames, or come from the broker itself."""

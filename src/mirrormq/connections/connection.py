@@ -244,6 +244,9 @@ class Connection(ConnectionBase):
         try:
             if channel.accepts(publishes[0]):
                 channel.publishing.publish_each(publishes, contents)
+            else:
+                for publish in publishes[1:]:
+                    channel.accepts(publish)
         except AmqpError as error:
             self._method_failed(channel, error, methods.BASIC_PUBLISH)
 

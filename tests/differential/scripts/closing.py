@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mirrormq.wire import methods
 from tests.differential.client import Channel, Connection
 from tests.differential.context import Context
 from tests.differential.runner import script
@@ -196,6 +197,15 @@ def channel_unreadable_method_while_closing(c: Context) -> None:
     ch = channel_failed(c)
     c.connection.answers_closes = True
     c.connection.send_frame(1, ch.number, b"\0\x63\0\x63", say="a method of an unknown class")
+    ch.read()
+
+
+@script
+def channel_unreadable_publish_while_closing(c: Context) -> None:
+    ch = channel_failed(c)
+    c.connection.answers_closes = True
+    publish = methods.encode_basic_publish("", "q") + b"\0"
+    c.connection.send_frame(1, ch.number, publish, say="a publish with an octet too many")
     ch.read()
 
 
