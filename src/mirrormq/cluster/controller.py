@@ -190,7 +190,7 @@ class ClusterController:
         self.tell_presence()
         if not self._fork_recovery.goes_on(now_ms):
             self._start_blocker = self._find_start_blocker()
-            self._fork_recovery.seek(now_ms, self.presence)
+            self._fork_recovery.seek(now_ms, lambda: self.presence)
         self._survey()
 
     @property
@@ -250,13 +250,13 @@ class ClusterController:
         self._update_fork_indexes()
         # Nodes that a peer still sees, or that may connect at any moment, keep their masters.
         seen = member.linked - nodes_to_isolate | self._seen_by_peers() | self._discovery.expected
-        own = self.presence
-        presences = [own, *self.presences.values()] if own.node in member.metadata.state.nodes else []
-        self.coordinator.reach(
-            seen - member.consensus.forks.keys(),
-            {presence.node: presence.incarnation for presence in presences if presence.serving},
-            {presence.node: presence.incarnation for presence in presences if not presence.serving},
-        )
+        serving: dict[str, int] = {}
+        idle: dict[str, int] = {}
+        if member.name in member.metadata.state.nodes:
+            (serving if self.serving.running else idle)[member.name] = self.serving.last_incarnation
+            for presence in self.presences.values():
+                (serving if presence.serving else idle)[presence.node] = presence.incarnation
+        self.coordinator.reach(seen - member.consensus.forks.keys(), serving, idle)
         self.reconcile()
 
     def _seen_by_peers(self) -> frozenset[str]:

@@ -116,7 +116,7 @@ class ForkRecovery:
         """Check the timeout of a state transfer, and return whether it is still in progress."""
         return self._state_fetch.goes_on(now_ms)
 
-    def seek(self, now_ms: int, own: Presence) -> None:
+    def seek(self, now_ms: int, own: Callable[[], Presence]) -> None:
         """Resolve forks: a node that does not serve joins the nodes that do; the arbiter notifies the
         losers."""
         member = self._member
@@ -129,7 +129,7 @@ class ForkRecovery:
             return
         if self._forked_since_ms is None:
             self._forked_since_ms = now_ms
-        known = {**self._presences, member.name: own}
+        known = {**self._presences, member.name: own()}
         lasting = now_ms - self._forked_since_ms >= HEAL_AFTER_MS
         voters = member.consensus.members.voters
         # Without autoheal the operator chooses a side, unless no side serves: then no client is cut off.

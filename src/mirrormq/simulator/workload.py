@@ -205,19 +205,6 @@ class SimulatedClient:
         self.session = None
         self.lost()
 
-    def notice(self, nodes: Mapping[str, records.Node]) -> None:
-        """Release the holds of an ended connection from that moment on, also if its client notices later. A
-        connection to a lost node counts as ended; `nodes` are the node records of another node."""
-        if self.session is None or self.broker is None:
-            return
-        node = nodes.get(self.node)
-        given_up = node is None or not node.running or node.incarnation > self.broker.incarnation
-        if given_up or self.session.over or self._is_gone():
-            self.let_go()
-
-    def let_go(self) -> None:
-        """Record that the connection holds no messages."""
-
     def poll(self) -> None:
         """Read output at the end of the node's turn."""
         if self.session is not None and self.session.has_news and not self._is_gone():
@@ -376,6 +363,16 @@ class SimulatedConsumer(SimulatedClient):
 
     def lost(self) -> None:
         self.let_go()
+
+    def notice(self, nodes: Mapping[str, records.Node]) -> None:
+        """Release the holds of an ended connection from that moment on, also if its client notices later. A
+        connection to a lost node counts as ended; `nodes` are the node records of another node."""
+        if self._let_go == self._connections or self.session is None or self.broker is None:
+            return
+        node = nodes.get(self.node)
+        given_up = node is None or not node.running or node.incarnation > self.broker.incarnation
+        if given_up or self.session.over or self._is_gone():
+            self.let_go()
 
     def let_go(self) -> None:
         if self._let_go < self._connections:

@@ -154,6 +154,7 @@ class World:
             for name in self.names
         }
         self.clients: list[SimulatedClient] = []
+        self._consumers: list[SimulatedConsumer] = []
         self.fault_injector = FaultInjector(self)
         self.operator = Operator(self)
         self.timeline.on_crash = self.fault_injector.crashed
@@ -175,16 +176,19 @@ class World:
             PublishIdsAreKeptOnce(numbered), ReadsAreRepeatable(parting=parting),
             *self.link_run.checkers,
         ]  # fmt: skip
-        drawn = options.schedule
-        if drawn is None:
-            choice = random.Random(f"{options.seed} faults")
-            faults = fault_plan.draw(choice, self.names, options.load_ms, options.faults, options.fault_kinds)
-            if options.upgrade:
-                choice = random.Random(f"{options.seed} upgrades")
-                faults += fault_plan.upgrades(choice, self.names, options.load_ms, len(faults))
-            drawn = tuple(faults)
-        self.schedule = fault_plan.without(drawn, set(options.left_out))
+        self.schedule = fault_plan.without(self._faults(), set(options.left_out))
         self.fault_injector.begin_older(self.schedule)
+
+    def _faults(self) -> tuple[fault_plan.Fault, ...]:
+        options = self.options
+        if options.schedule is not None:
+            return options.schedule
+        choice = random.Random(f"{options.seed} faults")
+        faults = fault_plan.draw(choice, self.names, options.load_ms, options.faults, options.fault_kinds)
+        if options.upgrade:
+            choice = random.Random(f"{options.seed} upgrades")
+            faults += fault_plan.upgrades(choice, self.names, options.load_ms, len(faults))
+        return tuple(faults)
 
     # -- environment of nodes and clients ---------------------------------------------------------
 
@@ -237,8 +241,8 @@ class World:
         if broker is not None:
             self.watch.turned(node, broker)
             self.link_run.turned(node.name, broker)
-        for client in self.clients:
-            client.notice(node.member.metadata.state.nodes)
+        for consumer in self._consumers:
+            consumer.notice(node.member.metadata.state.nodes)
         for client in self.clients:
             if client.node == node.name:
                 client.poll()
@@ -308,7 +312,10 @@ class World:
                 self._start_client(kind, f"{letter}{number}", queues)
 
     def _start_client(self, kind: type[SimulatedClient], name: str, queues: Sequence[str]) -> None:
-        self.clients.append(kind(self, name, queues, random.Random(f"{self.options.seed} {name}")))
+        client = kind(self, name, queues, random.Random(f"{self.options.seed} {name}"))
+        self.clients.append(client)
+        if isinstance(client, SimulatedConsumer):
+            self._consumers.append(client)
 
     def _pass(self, milliseconds: int) -> None:
         self.timeline.run_until(self.timeline.now_ms + milliseconds)
@@ -364,9 +371,8 @@ class World:
     def _heal(self) -> None:
         self.note("all faults are over")
         self.link_run.heal()
-        for client in self.clients:
-            if isinstance(client, SimulatedConsumer):
-                client.rest()
+        for consumer in self._consumers:
+            consumer.rest()
         self._pass(PUBLISH_ON_MS)
         for client in self.clients:
             client.rest()
