@@ -91,6 +91,10 @@ class LinkRunner:
             self._failure, self._failed_ms = f"the definition cannot be used: {error}", now_ms()
             self._log_change()
             return
+        except Exception as error:
+            # The owner starts the other links of this node after this one.
+            self._fault(error)
+            return
         self._consuming = False
         self.link = Link(plan, self)
         self._act(lambda link: link.start(now_ms()))
@@ -265,6 +269,7 @@ class LinkRunner:
             self._end(False)
         else:
             self._timer = self._loop.call_later(FAULT_PAUSE_S, self._begin_anew)
+            self._log_change()
 
     def _begin_anew(self) -> None:
         self._timer = None
