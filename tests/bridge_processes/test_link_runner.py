@@ -6,12 +6,9 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pytest
-
 from mirrormq.bridges.link_kinds import LinkKind
 from mirrormq.metadata.link_records import Link
 from mirrormq.metadata.state import MetadataState
-from mirrormq.runtime import link_runner
 from mirrormq.runtime.application import Application
 from mirrormq.runtime.link_runner import LinkRunner
 
@@ -37,28 +34,24 @@ class Notes:
         self.lines.append(text)
 
 
-async def test_an_unexpected_error_in_a_plan_is_the_reason_of_that_link(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(link_runner, "FAULT_PAUSE_S", 0.0)
-    notes, ended, plans = Notes(), [], 0
+async def test_an_unexpected_error_in_a_plan_is_the_reason_of_that_link() -> None:
+    notes, ended, again = Notes(), [], asyncio.Event()
 
     def plan(*_arguments: Any) -> Any:
-        nonlocal plans
-        plans += 1
+        if notes.faults:
+            again.set()
         raise KeyError("src-queue")
 
     kind = LinkKind(lambda state, key: None, plan, lambda definition: ((), ()))
     record = Link("/", "shovel", "s", "a@host", 1, 1)
-    runner = LinkRunner(cast(Application, notes), record, kind, {}, lambda _, done: ended.append(done))
+    runner = LinkRunner(cast(Application, notes), record, kind, {}, lambda _, done: ended.append(done), 0.0)
     runner.start()
     text = "unexpected error, see the log of this node: 'src-queue'"
     assert (runner.status().state, runner.status().reason) == ("terminated", text)
     assert [type(error) for error in notes.faults] == [KeyError]
     assert notes.lines == [f"shovel 's' in vhost '/': terminated: {text}"]
     assert notes.events == 1
-    while plans < 3:
-        await asyncio.sleep(0)
+    await asyncio.wait_for(again.wait(), 10)
     assert not ended, "the runner tries again after a pause"
     runner.stop()
     assert ended == [False]

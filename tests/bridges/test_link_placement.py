@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from mirrormq.bridges.link_placement import LinkPlacement
 from mirrormq.metadata import commands as c
 from mirrormq.metadata.link_records import Link, LinkChange
-from mirrormq.metadata.records import Node, Parameter, Vhost
+from mirrormq.metadata.records import Node, Parameter, Policy, Queue, Vhost
 from mirrormq.metadata.state import MetadataState
 
 
@@ -110,6 +112,26 @@ def test_links_survive_a_snapshot() -> None:
     leader = Leader("a")
     leader.shovel("s")
     assert MetadataState.from_snapshot(leader.state.snapshot()).links == leader.state.links
+
+
+def test_the_link_of_a_queue_without_a_master_keeps_its_epoch() -> None:
+    leader = Leader("a", "b")
+    leader.apply(c.PutParameter(Parameter("/", "federation-upstream", "u", {"uri": "amqp://"})))
+    leader.apply(c.PutPolicy(Policy("/", "p", "^q$", definition={"federation-upstream": "u"})))
+    queue = Queue("/", "q", queue_id=1, node="a")
+    leader.apply(c.PutQueue(queue))
+    leader.work()
+    [link] = leader.state.links.values()
+    assert (link.node, link.epoch) == ("a", 1)
+    leader.apply(c.PutNode(Node("a", incarnation=1, running=False)))
+    leader.apply(c.PutQueue(msgspec.structs.replace(queue, waits_for=("a",)), if_absent=False))
+    leader.work()
+    assert leader.state.links[link.key] == link, "b has no copy of the queue"
+    leader.apply(c.PutNode(Node("a", incarnation=2, running=True)))
+    leader.apply(c.PutQueue(queue, if_absent=False))
+    leader.work()
+    again = leader.state.links[link.key]
+    assert (again.node, again.incarnation, again.epoch) == ("a", 2, 2)
 
 
 def static(leader: Leader, node: str, *names: str, running: bool = True, incarnation: int = 1) -> None:

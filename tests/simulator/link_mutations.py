@@ -9,19 +9,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from mirrormq.bridges import link_kinds
+from mirrormq.bridges import federation_exchange, link_kinds
 from mirrormq.bridges.assigned_links import AssignedLinks
+from mirrormq.bridges.federation_exchange import ExchangeLink
 from mirrormq.bridges.link_placement import LinkPlacement
-from mirrormq.bridges.link_plan import AckMode, LinkPlan, Outgoing
+from mirrormq.bridges.link_plan import AckMode, LinkPlan, Outgoing, Setup
 from mirrormq.bridges.shovel_plan import plan_of
 from mirrormq.bridges.transfer import Transfer
+from mirrormq.client.client_channel import ClientChannel
 from mirrormq.client.client_events import Delivery
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import state as metadata_state
 from mirrormq.metadata.link_records import LinkChange
 from mirrormq.metadata.state import MetadataState
+from mirrormq.simulator.simulated_federation import SimulatedFederation
 from mirrormq.simulator.simulated_links import SimulatedShovel
 from mirrormq.simulator.world import SimulationOptions
+from mirrormq.wire import methods
 from tests.simulator.mutation_runs import Planned, run
 
 
@@ -29,6 +33,15 @@ def with_links(seed: int, mode: str, break_permille: int, *faults: Planned) -> S
     """Return a run with a link inside its node, and one with a remote destination."""
     shovels = (SimulatedShovel(mode, "m80", "m90", "", "abc"[seed % 3]), SimulatedShovel(mode, "u81", "m91"))
     return run(seed, *faults)._replace(shovels=shovels, break_permille=break_permille)
+
+
+def federation_restarts(seed: int) -> SimulationOptions:
+    """Break and restart links of exchange and queue federation, while bindings change."""
+    federations = (
+        SimulatedFederation("on-confirm", "exchange", "m950", "abc"[seed % 3]),
+        SimulatedFederation("on-confirm", "queue", "m951", "abc"[(seed + 1) % 3]),
+    )
+    return run(seed)._replace(federations=federations, break_permille=20)
 
 
 def links_break(seed: int) -> SimulationOptions:
@@ -130,6 +143,25 @@ def drop_some(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Transfer, "delivered", forgetful)
 
 
+def delete_the_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Delete the internal queue whenever an exchange link ends, as RabbitMQ does."""
+
+    def closing(self: ExchangeLink, channel: ClientChannel) -> None:
+        channel.request(methods.encode_queue_delete(self._queue))
+
+    monkeypatch.setattr(ExchangeLink, "closing", closing)
+
+
+def bind_the_same_internal_exchange_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a link that begins again keep the internal exchange with its former bindings."""
+
+    def unknown(exchange: str) -> Setup[bool]:
+        yield from ()
+        return False
+
+    monkeypatch.setattr(federation_exchange, "_exists", unknown)
+
+
 LINK_MUTATIONS: Sequence[
     tuple[Callable[[pytest.MonkeyPatch], None], Callable[[int], SimulationOptions], str]
 ] = (
@@ -139,5 +171,7 @@ LINK_MUTATIONS: Sequence[
     (publish_the_latest_first, links_break, "LinksKeepOrder"),
     (publish_twice, nothing_breaks, "LinksRepeatOnlyWhatComesAgain"),
     (drop_some, nothing_breaks, "LinksLoseOnlyByBreaks"),
+    (delete_the_backlog, federation_restarts, "ConfirmedIsKept"),
+    (bind_the_same_internal_exchange_again, federation_restarts, "EverythingSettles"),
 )
 """Mutation, the runs in which it matters, and the checker that finds it."""

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
+from mirrormq.bridges.federation_links import FederatedExchange
 from mirrormq.bridges.link_kinds import LinkKind
 from mirrormq.metadata.changes import Change
 from mirrormq.metadata.link_records import Link as LinkRecord
 from mirrormq.metadata.link_records import LinkKey
-from mirrormq.metadata.records import GlobalParameter, Parameter, Policy
+from mirrormq.metadata.records import Binding, GlobalParameter, Parameter, Policy
 from mirrormq.metadata.state import MetadataState
 
 
@@ -82,6 +83,15 @@ class AssignedLinks(Generic[Runner]):
             if definition is not None:
                 self.runners[key] = runner = self._make(record, kind, definition)
                 runner.start()
+
+    def exchange_links(self, binding: Binding) -> list[Runner]:
+        """Return the runners that pass a changed binding of their federated exchange on."""
+        return [
+            runner
+            for runner in self.runners.values()
+            if isinstance(runner.definition, FederatedExchange)
+            and runner.definition.exchange.key == (binding.vhost, binding.source)
+        ]
 
     def over(self, runner: Runner, finished: bool) -> None:
         """Forget a runner that has ended; `compare` may start the next one unless the link has finished."""

@@ -147,10 +147,16 @@ def _wanted(state: MetadataState) -> Iterable[WantedLink]:
                     yield WantedLink((vhost, EXCHANGE_LINK, link_name(exchange.name, upstream.name)))
         for queue in state.queues_of(vhost).values():
             definition = matcher.effective(vhost, queue.name, "queues").definition
-            if any(key in definition for key in POLICY_KEYS) and may_federate(queue) and not queue.waits_for:
+            if any(key in definition for key in POLICY_KEYS) and may_federate(queue):
                 for upstream in upstreams(state, vhost, definition):
                     key = (vhost, QUEUE_LINK, link_name(queue.name, upstream.name))
-                    yield WantedLink(key, queue.ring.master)
+                    # While the queue has no master, no node may run its link. The assignment stays, because
+                    # its epoch must grow: a dropped one would begin again with the epoch of a former holder.
+                    yield (
+                        WantedLink(key, among=frozenset())
+                        if queue.waits_for
+                        else WantedLink(key, queue.ring.master)
+                    )
 
 
 def _concerns(change: Change) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mirrormq.bridges.assigned_links import AssignedLinks
-from mirrormq.bridges.federation_links import FederatedExchange, FederatedQueue
+from mirrormq.bridges.federation_links import FederatedQueue
 from mirrormq.bridges.link_kinds import kinds_of_node
 from mirrormq.bridges.link_placement import STATIC_SHOVEL
 from mirrormq.bridges.shovel_plan import ends_of
@@ -95,13 +95,8 @@ class BridgeHost:
         if AssignedLinks.concerns(change):
             self._compare_soon()
         elif isinstance(record, Binding):
-            for runner in self._links.runners.values():
-                definition = runner.definition
-                if isinstance(definition, FederatedExchange) and definition.exchange.key == (
-                    record.vhost,
-                    record.source,
-                ):
-                    self._application.loop.call_soon(runner.propagate_bindings)
+            for runner in self._links.exchange_links(record):
+                self._application.loop.call_soon(runner.propagate_bindings)
 
     def serve_demand(self) -> None:
         """Let queue links consume while their queues are empty and have consumers with room. Called at the

@@ -53,12 +53,14 @@ class LinkRunner:
         kind: LinkKind,
         definition: Any,
         over: Callable[[LinkRunner, bool], None],
+        fault_pause_s: float = FAULT_PAUSE_S,
     ) -> None:
         self._application = application
         self.record = record
         self.definition = definition
         self._kind = kind
         self._over = over
+        self._fault_pause_s = fault_pause_s
         self._loop = asyncio.get_running_loop()
         self._clients: dict[Side, Client] = {}
         self._opening: set[asyncio.Task[None]] = set()
@@ -268,7 +270,7 @@ class LinkRunner:
         if self._stopping:
             self._end(False)
         else:
-            self._timer = self._loop.call_later(FAULT_PAUSE_S, self._begin_anew)
+            self._timer = self._loop.call_later(self._fault_pause_s, self._begin_anew)
             self._log_change()
 
     def _begin_anew(self) -> None:

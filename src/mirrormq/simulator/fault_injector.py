@@ -29,7 +29,10 @@ STARTING_MS = 1500
 WRITES = 8
 """Range of the draw for a torn write: one of this many next writes and syncs is the last."""
 
-MIRRORED = "^[dimtps]"
+POLICY = "ha"
+"""Name of the policy that faults replace."""
+
+MIRRORED = "^[dfimtps]"
 """Pattern of the queues that policies apply to (`workload.mirrored`)."""
 
 POLICIES: list[dict[str, Any]] = [
@@ -266,7 +269,7 @@ class FaultInjector:
 
     def set_policy(self, definition: dict[str, Any]) -> None:
         """Write a policy through any running node."""
-        self._scene.write(c.PutPolicy(Policy("/", "ha", MIRRORED, definition=definition)))
+        self._scene.write(c.PutPolicy(Policy("/", POLICY, MIRRORED, definition=definition)))
 
     def _move(self, fault: Fault) -> None:
         from mirrormq.cluster.master_moves import CannotMove, move

@@ -15,6 +15,8 @@ class Route(Protocol):
     """Queues that a link connects."""
 
     @property
+    def name(self) -> str: ...
+    @property
     def source(self) -> str: ...
     @property
     def destination(self) -> str: ...
@@ -79,8 +81,8 @@ class LinksKeepOrder:
 
     def finish(self, end: EndState) -> Iterator[str]:
         history = end.history
-        for source, copy in _destinations(self._routes, end) if not self._parting else ():
-            excused = self._damaged | _received_while_crowded(history, source)
+        for route, copy in _destinations(self._routes, end) if not self._parting else ():
+            excused = self._damaged | _received_while_crowded(history, route)
             first = dict.fromkeys(body for body in copy.bodies if body not in excused)
             wrong = overtaken(
                 (sent.channel, sent, body) for body in first if (sent := history.sent.get(body)) is not None
@@ -126,19 +128,19 @@ class LinksLoseOnlyByBreaks:
             yield f"lost by a link without a break: {some(lost)}"
 
 
-def _destinations(routes: Iterable[Route], end: EndState) -> Iterator[tuple[str, SimulatedCopy]]:
-    """Yield source and master copy of each destination, which no consumer has read from yet."""
+def _destinations(routes: Iterable[Route], end: EndState) -> Iterator[tuple[Route, SimulatedCopy]]:
+    """Yield each route with the master copy of its destination, which no consumer has read from yet."""
     masters = {copy.queue: copy for copy in end.filled() if copy.master}
     for route in routes:
         if route.destination in masters:
-            yield route.source, masters[route.destination]
+            yield route, masters[route.destination]
 
 
-def _received_while_crowded(history: RunHistory, source: str) -> set[str]:
+def _received_while_crowded(history: RunHistory, route: Route) -> set[str]:
     return {
         record.body
         for record in history.received
-        if record.link.startswith(f"{source}-")
-        for first_ms, last_ms in history.crowded_ms.get(source, ())
+        if record.link == route.name
+        for first_ms, last_ms in history.crowded_ms.get(route.source, ())
         if first_ms <= record.at_ms <= last_ms + CROWDED_MS
     }

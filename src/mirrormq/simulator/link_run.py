@@ -1,4 +1,4 @@
-"""Links of a simulated run: their shovels, connections, faults and checkers."""
+"""Links of a simulated run: shovels and federation, their connections, faults and checkers."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from mirrormq.bridges.link_placement import SHOVEL
 from mirrormq.bridges.link_status import LinkState
 from mirrormq.broker.broker import Broker
 from mirrormq.metadata import commands as c
+from mirrormq.metadata.state import MetadataState
 from mirrormq.queues.queue import Queue
 from mirrormq.simulator.checkers import Checker
 from mirrormq.simulator.link_checkers import (
@@ -20,7 +20,8 @@ from mirrormq.simulator.link_checkers import (
 )
 from mirrormq.simulator.link_sockets import LinkSockets, SocketHosts
 from mirrormq.simulator.run_history import RunHistory
-from mirrormq.simulator.simulated_links import SimulatedLinkRunner, SimulatedShovel
+from mirrormq.simulator.simulated_federation import EXCHANGE, QUEUE, SimulatedFederation
+from mirrormq.simulator.simulated_links import SimulatedLinkRunner, SimulatedLinks, SimulatedShovel
 from mirrormq.simulator.simulated_node import SimulatedNode
 
 LOSSY = ("on-publish", "no-ack")
@@ -31,6 +32,12 @@ CROWD_GAP_MS = 250
 
 RESTART_MS = 1_000
 """Mean interval in which an operator restarts a link."""
+
+REBIND_MS = 400
+"""Mean interval in which an operator changes a binding of a federated exchange."""
+
+DEMAND_MS = 300
+"""Mean time in which a federated queue needs messages, or needs none."""
 
 AFTERMATH_MS = 5_000
 """Time after the last fault in which nodes may still give connections up."""
@@ -49,12 +56,13 @@ class LinkHosts(SocketHosts, Protocol):
 
 
 class LinkRun:
-    """Shovels of a run, and what their links do on all nodes."""
+    """Shovels and federation of a run, and what their links do on all nodes."""
 
     def __init__(
         self,
         hosts: LinkHosts,
         shovels: Sequence[SimulatedShovel],
+        federations: Sequence[SimulatedFederation],
         choice: random.Random,
         damaged: set[str],
         story: Callable[[SimulatedNode], object],
@@ -63,10 +71,16 @@ class LinkRun:
     ) -> None:
         self._hosts = hosts
         self.history = hosts.history
-        self.shovels = shovels
+        self.routes = (*shovels, *federations)
+        self._shovels = shovels
+        self._federations = federations
+        self.demanded = True
+        """Whether federated queues need messages now."""
+        self._hosted: list[SimulatedLinks] = []
         self._choice = choice
         self._story = story
         self._faulty = False
+        self._loaded = False
         self.sockets = LinkSockets(hosts, choice)
         self._runners: list[SimulatedLinkRunner] = []
         self._one_runner = OneRunner(parting=parting)
@@ -74,20 +88,26 @@ class LinkRun:
         self.checkers: list[Checker] = [
             self._one_runner,
             self._losses,
-            LinksKeepOrder(shovels, damaged, parting=parting),
-            LinksRepeatOnlyWhatComesAgain(shovels, parting=parting),
+            LinksKeepOrder(self.routes, damaged, parting=parting),
+            LinksRepeatOnlyWhatComesAgain(self.routes, parting=parting),
         ]
-        self.history.lossy = frozenset(shovel.source for shovel in shovels if shovel.mode in LOSSY)
+        self.history.lossy = frozenset(route.source for route in self.routes if route.mode in LOSSY)
 
     @property
-    def sources(self) -> list[str]:
-        """Source queues."""
-        return list(dict.fromkeys(shovel.source for shovel in self.shovels))
+    def queues(self) -> list[str]:
+        """Source queues that publishers declare and fill."""
+        queue_links = [each for each in self._federations if each.object == QUEUE]
+        return list(dict.fromkeys(route.source for route in (*self._shovels, *queue_links)))
+
+    @property
+    def internal_queues(self) -> list[str]:
+        """Source queues of exchange links."""
+        return [each.source for each in self._federations if each.object == EXCHANGE]
 
     @property
     def destinations(self) -> list[str]:
         """Destination queues."""
-        return list(dict.fromkeys(shovel.destination for shovel in self.shovels))
+        return list(dict.fromkeys(route.destination for route in self.routes))
 
     # -- phases -----------------------------------------------------------------------------------
 
@@ -95,12 +115,19 @@ class LinkRun:
         """Begin the load phase; `faulty`: nodes fail, too."""
         self.sockets.break_rate = break_permille / 1000
         self._faulty = faulty
+        self._loaded = True
         if break_permille:
             self._plan_restart()
+        if self.internal_queues:
+            self._plan(REBIND_MS, self._rebind)
+        if any(each.object == QUEUE for each in self._federations):
+            self._plan(DEMAND_MS, self._change_demand)
 
     def heal(self) -> None:
         """End all faults."""
+        self._loaded = False
         self.sockets.break_rate = 0.0
+        self._demand(True)
         if self._faulty:
             self._losses.faults_end_ms = self._hosts.timeline.now_ms + AFTERMATH_MS
 
@@ -109,9 +136,45 @@ class LinkRun:
 
     def _restart(self) -> None:
         if self.sockets.break_rate:
-            shovel = self._choice.choice(self.shovels)
-            self._hosts.write(c.RestartLink("/", SHOVEL, shovel.name))
+            route = self._choice.choice(self.routes)
+            self._hosts.write(c.RestartLink("/", route.kind, route.name))
             self._plan_restart()
+
+    def _plan(self, mean_ms: int, action: Callable[[], None]) -> None:
+        """Repeat an action until the end of the load phase."""
+
+        def act() -> None:
+            if self._loaded:
+                action()
+                self._plan(mean_ms, action)
+
+        self._hosts.timeline.after(self._choice.randrange(2 * mean_ms), act)
+
+    def _rebind(self) -> None:
+        federation = self._choice.choice([each for each in self._federations if each.object == EXCHANGE])
+        if (state := self._state()) is not None:
+            self._hosts.write(federation.rebind(state, self._choice))
+
+    def _state(self) -> MetadataState | None:
+        """Return the metadata of a node that serves."""
+        brokers = filter(None, map(self._hosts.broker, self._hosts.serving()))
+        return next((broker.metadata.state for broker in brokers), None)
+
+    def _change_demand(self) -> None:
+        self._demand(not self.demanded)
+
+    def _demand(self, demanded: bool) -> None:
+        self.demanded = demanded
+        for links in self._hosted:
+            links.serve_demand(demanded)
+
+    def hosts(self, links: SimulatedLinks) -> None:
+        """Record that an application runs links."""
+        self._hosted.append(links)
+
+    def hosts_no_more(self, links: SimulatedLinks) -> None:
+        """Forget an application that has ended."""
+        self._hosted.remove(links)
 
     # -- observation ------------------------------------------------------------------------------
 
@@ -123,11 +186,11 @@ class LinkRun:
     def turned(self, node: str, broker: Broker) -> None:
         """Note sources with more than one consumer: a connection lingers that its link has given up. Then
         let links read what the node wrote."""
-        for shovel in self.shovels:
-            queue = broker.vhosts["/"].queues.get(shovel.source)
+        for route in self.routes:
+            queue = broker.vhosts["/"].queues.get(route.source)
             if isinstance(queue, Queue) and len(queue.consumers.all) > 1:
                 now_ms = self._hosts.timeline.now_ms
-                times = self.history.crowded_ms.setdefault(shovel.source, [])
+                times = self.history.crowded_ms.setdefault(route.source, [])
                 joined = bool(times) and now_ms - times[-1][1] < CROWD_GAP_MS
                 times.append((times.pop()[0] if joined else now_ms, now_ms))
         self.sockets.turned(node)
@@ -144,19 +207,22 @@ class LinkRun:
 
     def unsettled(self) -> Iterator[str]:
         """Yield links that do not run on exactly one node, and messages that wait for them, as texts."""
-        for shovel in self.shovels:
-            runners = [runner for runner in self._living() if runner.record.name == shovel.name]
+        for route in self.routes:
+            runners = [runner for runner in self._living() if runner.record.name == route.name]
             if len(runners) != 1:
                 nodes = ", ".join(runner.node.name for runner in runners) or "no node"
-                yield f"link {shovel.name} runs on {nodes}"
+                yield f"link {route.name} runs on {nodes}"
                 continue
             status = runners[0].link.status()
             if status.state != LinkState.RUNNING.value:
-                yield f"link {shovel.name} is {status.state}: {status.reason}"
+                yield f"link {route.name} is {status.state}: {status.reason}"
             elif status.pending or status.unconfirmed:
-                yield f"link {shovel.name} has {status.pending} pending, {status.unconfirmed} unconfirmed"
+                yield f"link {route.name} has {status.pending} pending, {status.unconfirmed} unconfirmed"
+        if (state := self._state()) is not None:
+            for federation in self._federations:
+                yield from federation.unsettled(state)
         for broker in filter(None, map(self._hosts.broker, self._hosts.serving())):
-            for source in self.sources:
+            for source in (*self.queues, *self.internal_queues):
                 queue = broker.vhosts["/"].queues.get(source)
                 if isinstance(queue, Queue) and queue.backing.ready_count + queue.backing.unacked_count:
                     yield f"{source} holds messages for its link"

@@ -125,8 +125,8 @@ class LinkSocket:
     # -- link's end -------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Send the output of the client core."""
-        if self._near_open and (data := self.client.take_output()):
+        """Send the output of the client core, once the broker has accepted the connection."""
+        if self._near_open and self.server is not None and (data := self.client.take_output()):
             self._send(self._up, data)
 
     def abort(self) -> None:

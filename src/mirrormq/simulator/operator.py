@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from mirrormq.metadata.state import MetadataState
-from mirrormq.simulator.fault_injector import FaultInjector
+from mirrormq.simulator.fault_injector import POLICY, FaultInjector
 from mirrormq.simulator.membership_churn import ChurnHost
 from mirrormq.simulator.simulated_node import SimulatedNode
 
@@ -100,4 +100,4 @@ class Operator:
 
 
 def _is_right(state: MetadataState, definition: dict[str, Any]) -> bool:
-    return all(policy.definition == definition for policy in state.policies.values())
+    return state.policies["/", POLICY].definition == definition

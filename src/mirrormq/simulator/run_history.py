@@ -40,7 +40,7 @@ class DeliveredRecord(NamedTuple):
     node: str
     at_ms: int
     moved: bool = False
-    """Flag: a shovel has moved the message from another queue."""
+    """Flag: a link has moved the message from another queue."""
 
     @property
     def detoured(self) -> bool:

@@ -7,6 +7,7 @@
     mode autoheal
     queues m0 u1
     shovel on-confirm m8 m9 a -
+    federation on-confirm exchange m95 b
     fault 100-5200 partition a c (17)
 
 The faults are written out, so that a scenario stays the same when the meaning of seeds changes.
@@ -18,6 +19,7 @@ import re
 from typing import Any
 
 from mirrormq.simulator.fault_plan import Fault
+from mirrormq.simulator.simulated_federation import SimulatedFederation
 from mirrormq.simulator.simulated_links import SimulatedShovel
 from mirrormq.simulator.world import SimulationOptions, World
 
@@ -49,6 +51,7 @@ def write(options: SimulationOptions) -> str:
     lines.append(f"queues {' '.join(options.queues)}")
     lines.append(f"listed {' '.join(sorted(options.listed))}")
     lines += [f"shovel {' '.join(part or INSIDE for part in shovel)}" for shovel in options.shovels]
+    lines += [f"federation {' '.join(part or INSIDE for part in each)}" for each in options.federations]
     for fault in World(options).schedule:
         nodes = " ".join(fault.nodes)
         lines.append(f"fault {fault.begins_ms}-{fault.ends_ms} {fault.kind} {nodes} ({fault.dice})")
@@ -61,6 +64,7 @@ def read(text: str) -> tuple[str, SimulationOptions]:
     values: dict[str, object] = {}
     schedule: list[Fault] = []
     shovels: list[SimulatedShovel] = []
+    federations: list[SimulatedFederation] = []
     for line in rest.splitlines():
         name, _, value = line.partition(" ")
         if name in NUMBERS:
@@ -74,6 +78,9 @@ def read(text: str) -> tuple[str, SimulationOptions]:
         elif name == "shovel":
             parts = ("" if part == INSIDE else part for part in value.split())
             shovels.append(SimulatedShovel(*parts))
+        elif name == "federation":
+            parts = ("" if part == INSIDE else part for part in value.split())
+            federations.append(SimulatedFederation(*parts))
         elif name == "fault" and (found := FAULT.fullmatch(value)):
             begins, ends, kind, nodes, dice = found.groups()
             schedule.append(
@@ -81,5 +88,6 @@ def read(text: str) -> tuple[str, SimulationOptions]:
             )
         else:
             raise ValueError(f"not a line of a scenario: {line}")
-    given: dict[str, Any] = {**values, "schedule": tuple(schedule), "shovels": tuple(shovels)}
+    links = {"shovels": tuple(shovels), "federations": tuple(federations)}
+    given: dict[str, Any] = {**values, **links, "schedule": tuple(schedule)}
     return sentence, SimulationOptions(**given)

@@ -10,6 +10,7 @@ import random
 
 from mirrormq.cluster.partitions import AUTO, AUTOHEAL, IGNORE, PAUSE_IF_ALL_DOWN, PAUSE_MINORITY
 from mirrormq.simulator.fault_plan import FORKS, KINDS
+from mirrormq.simulator.simulated_federation import EXCHANGE, QUEUE, SimulatedFederation
 from mirrormq.simulator.simulated_links import SimulatedShovel
 from mirrormq.simulator.world import SimulationOptions
 
@@ -34,6 +35,9 @@ LINKS = {0: 3, 1: 1, 2: 1}
 
 UPGRADES = 0.05
 """Share of runs that begin with the oldest protocol version; drawn separately."""
+
+FEDERATIONS = {0: 4, 1: 1}
+"""Weights of the number of federated objects; drawn separately."""
 
 LINK_MODES = {"on-confirm": 4, "on-publish": 1, "no-ack": 1}
 BREAKS_PERMILLE = (0, 5, 20, 60)
@@ -108,7 +112,7 @@ def options_of(
         readers=readers,
         upgrade=random.Random(f"{seed} upgrade").random() < UPGRADES,
     )
-    return _with_links(drawn, names)
+    return _with_federation(_with_links(drawn, names), names)
 
 
 def _with_links(options: SimulationOptions, names: list[str]) -> SimulationOptions:
@@ -122,3 +126,22 @@ def _with_links(options: SimulationOptions, names: list[str]) -> SimulationOptio
         shovels.append(SimulatedShovel(mode, source, f"m9{number}", *ends))
     breaks = choice.choice(BREAKS_PERMILLE) if shovels else 0
     return options._replace(shovels=tuple(shovels), break_permille=breaks)
+
+
+def _with_federation(options: SimulationOptions, names: list[str]) -> SimulationOptions:
+    """Draw the federated exchanges and queues of a run. Nodes of the oldest version run no links, so what is
+    published before the upgrade would reach no internal queue."""
+    if options.upgrade:
+        return options
+    choice = random.Random(f"{options.seed} federation")
+    federations = tuple(
+        SimulatedFederation(
+            choice.choices(list(LINK_MODES), list(LINK_MODES.values()))[0],
+            choice.choice((EXCHANGE, QUEUE)),
+            f"m95{number}",
+            choice.choice(("", choice.choice(names))),
+        )
+        for number in range(choice.choices(list(FEDERATIONS), list(FEDERATIONS.values()))[0])
+    )
+    breaks = options.break_permille or (choice.choice(BREAKS_PERMILLE) if federations else 0)
+    return options._replace(federations=federations, break_permille=breaks)

@@ -58,15 +58,16 @@ class SimulatedSession:
         expiration: str = "",
         priority: int = 0,
         headers: Table | None = None,
+        exchange: str = "",
     ) -> None:
-        """Publish to the default exchange."""
+        """Publish a message."""
         properties = BasicProperties(
             delivery_mode=delivery_mode,
             expiration=expiration or None,
             priority=priority or None,
             headers=headers,
         )
-        self._channel.publish("", key, encode_properties(properties), body)
+        self._channel.publish(exchange, key, encode_properties(properties), body)
         self._write()
 
     def ask(self, request: Table, body: bytes) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mirrormq.bridges.assigned_links import AssignedLinks
+from mirrormq.bridges.federation_exchange import ExchangeLink
+from mirrormq.bridges.federation_links import QUEUE_LINK
 from mirrormq.bridges.link import Link, Side
 from mirrormq.bridges.link_context import LinkContext
 from mirrormq.bridges.link_kinds import KINDS, LinkKind
@@ -14,9 +16,10 @@ from mirrormq.broker.broker import Broker
 from mirrormq.client.amqp_uri import AmqpUri
 from mirrormq.client.client_events import Delivery, Event, Opened
 from mirrormq.client.client_handshake import ClientOptions
+from mirrormq.metadata import commands as c
 from mirrormq.metadata.changes import Change
 from mirrormq.metadata.link_records import Link as LinkRecord
-from mirrormq.metadata.records import Parameter
+from mirrormq.metadata.records import Binding, Parameter
 from mirrormq.simulator.link_sockets import LinkSocket
 from mirrormq.simulator.run_history import ReceivedRecord
 from mirrormq.simulator.simulated_node import SimulatedNode
@@ -42,11 +45,15 @@ class SimulatedShovel(NamedTuple):
     """Nodes of the URIs; empty: inside the node that runs the link."""
 
     @property
+    def kind(self) -> str:
+        return SHOVEL
+
+    @property
     def name(self) -> str:
         return f"{self.source}-{self.destination}"
 
-    def parameter(self) -> Parameter:
-        """Return the shovel's definition."""
+    def definition(self, _policy: dict[str, Any]) -> list[c.Command]:
+        """Return the commands that define the shovel."""
         value = {
             "src-uri": f"amqp://{self.source_node}",
             "src-queue": self.source,
@@ -57,7 +64,7 @@ class SimulatedShovel(NamedTuple):
             "ack-mode": self.mode,
             "reconnect-delay": RECONNECT_DELAY_S,
         }
-        return Parameter("/", SHOVEL, self.name, value)
+        return [c.PutParameter(Parameter("/", SHOVEL, self.name, value))]
 
 
 class SimulatedLinks:
@@ -76,10 +83,12 @@ class SimulatedLinks:
             lambda record, kind, definition: SimulatedLinkRunner(self, record, kind, definition),
         )
         self._metadata.listeners.append(self._follow)
+        run.hosts(self)
         self._compare_soon()
 
     def stop(self) -> None:
         """End all links at once."""
+        self.run.hosts_no_more(self)
         self._metadata.listeners.remove(self._follow)
         for runner in self._links.runners.values():
             runner.hang_up()
@@ -89,6 +98,14 @@ class SimulatedLinks:
     def _follow(self, change: Change) -> None:
         if AssignedLinks.concerns(change):
             self._compare_soon()
+        elif isinstance(change.record, Binding):
+            for runner in self._links.exchange_links(change.record):
+                self.later(0, runner.propagate_bindings)
+
+    def serve_demand(self, demanded: bool) -> None:
+        """Let queue links consume while their queues need messages."""
+        for runner in self._links.runners.values():
+            runner.consume(demanded)
 
     def _compare_soon(self) -> None:
         if not self._planned:
@@ -141,6 +158,22 @@ class SimulatedLinkRunner:
     def start(self) -> None:
         self._owner.run.begins(self)
         self._act(lambda link: link.start(self._now_ms))
+        self.consume(self._owner.run.demanded)
+
+    def consume(self, demanded: bool) -> None:
+        """Let a queue link consume or stop consuming."""
+        if self.record.kind == QUEUE_LINK and not self.over:
+            self._act(lambda link: link.consume(demanded))
+
+    def propagate_bindings(self) -> None:
+        """Pass changed bindings of the federated exchange on to the upstream."""
+
+        def pass_on(link: Link) -> None:
+            if isinstance(link.plan.extension, ExchangeLink):
+                link.plan.extension.bindings_changed()
+
+        if not self.over:
+            self._act(pass_on)
 
     def stop(self, *, removed: bool = False) -> None:
         self._act(lambda link: link.stop(self._now_ms))

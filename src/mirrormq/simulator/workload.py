@@ -236,13 +236,16 @@ class SimulatedClient:
 class SimulatedPublisher(SimulatedClient):
     """Publisher that declares its queue, publishes, and counts confirms."""
 
+    exchange = ""
+    declare = staticmethod(declarations)
+
     def begin(self) -> None:
         self._ready = False
         self._tag = 0
         self._under_way: dict[int, str] = {}
         self.queue = self.choice.choice(self.queues)
         assert self.session is not None
-        self.session.send(*declarations(self.queue))
+        self.session.send(*self.declare(self.queue))
 
     def on_event(self, event: Event) -> None:
         assert self.session is not None
@@ -282,10 +285,9 @@ class SimulatedPublisher(SimulatedClient):
             history.sent[body] = SentRecord(channel, number, self.queue, lasting, now, rank)
             self._tag += 1
             self._under_way[self._tag] = body
-            lifetime = ""
-            if mortal(self.queue) and self.choice.random() < EXPIRING:
-                lifetime = str(self.choice.randint(*LIFETIME_MS))
-            self.session.publish(self.queue, body.encode(), mode, lifetime, rank)
+            expires = mortal(self.queue) and self.choice.random() < EXPIRING
+            lifetime = str(self.choice.randint(*LIFETIME_MS)) if expires else ""
+            self.session.publish(self.queue, body.encode(), mode, lifetime, rank, exchange=self.exchange)
 
     def waiting(self) -> bool:
         return not self._ready or bool(self._under_way)
@@ -336,7 +338,7 @@ class SimulatedConsumer(SimulatedClient):
             "x-death" in headers,
             self.node,
             self.hosts.timeline.now_ms,
-            "x-shovelled" in headers,
+            "x-shovelled" in headers or "x-received-from" in headers,
         )
         self.hosts.history.delivered.append(delivered)
         if self._let_go < self._connections:

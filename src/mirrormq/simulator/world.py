@@ -29,6 +29,7 @@ from mirrormq.connections.open_connections import open_channels
 from mirrormq.consensus import Snapshot, founded
 from mirrormq.metadata import commands as c
 from mirrormq.metadata import records
+from mirrormq.metadata.cluster_name import CLUSTER_NAME
 from mirrormq.metadata.command_versions import MembersTooOld
 from mirrormq.metadata.index_tables import TABLES
 from mirrormq.metadata.state import MetadataState
@@ -38,7 +39,7 @@ from mirrormq.replication.ring_messages import RingBatch
 from mirrormq.simulator import checkers, fault_plan
 from mirrormq.simulator.checkers import SimulatedCopy
 from mirrormq.simulator.drainer import Drainer
-from mirrormq.simulator.fault_injector import MIRRORED, POLICIES, FaultInjector
+from mirrormq.simulator.fault_injector import MIRRORED, POLICIES, POLICY, FaultInjector
 from mirrormq.simulator.lease_client import LeaseClient
 from mirrormq.simulator.link_run import LinkRun
 from mirrormq.simulator.network import Network
@@ -48,6 +49,12 @@ from mirrormq.simulator.pipeline_clients import ProducerClient, RangeReader, num
 from mirrormq.simulator.probes import Probes
 from mirrormq.simulator.run_history import RunHistory
 from mirrormq.simulator.simulated_application import SimulatedApplication
+from mirrormq.simulator.simulated_federation import (
+    CLUSTER,
+    FederationFounder,
+    SimulatedFederation,
+    UpstreamPublisher,
+)
 from mirrormq.simulator.simulated_links import SimulatedShovel
 from mirrormq.simulator.simulated_node import HostedApplication, SimulatedNode
 from mirrormq.simulator.tight_limits import limits_of
@@ -107,6 +114,7 @@ class SimulationOptions(NamedTuple):
     """Producers with publish ids, for the queues of their own (`pipeline_clients.numbered`)."""
     readers: int = 0
     shovels: tuple[SimulatedShovel, ...] = ()
+    federations: tuple[SimulatedFederation, ...] = ()
     break_permille: int = 0
     """Probability that a link's connection breaks when data arrives."""
     redeliver: str = ""
@@ -164,8 +172,8 @@ class World:
         self.minority = checkers.MinorityIsSilent()
         self._filled: list[SimulatedCopy] = []
         self.link_run = LinkRun(
-            self, options.shovels, random.Random(f"{options.seed} links"), self.watch.damaged,
-            self.watch.story, parting=parting,
+            self, options.shovels, options.federations, random.Random(f"{options.seed} links"),
+            self.watch.damaged, self.watch.story, parting=parting,
         )  # fmt: skip
         self.checkers: list[checkers.Checker] = [
             self.kept, checkers.NothingIsInvented(), self.redelivery,
@@ -200,9 +208,11 @@ class World:
         state.apply(c.PutVhost(records.Vhost("/")))
         state.apply(c.PutUser(records.User("guest", tags=["administrator"])))
         state.apply(c.PutPermission(records.Permission("guest", "/", ".*", ".*", ".*")))
-        state.apply(c.PutPolicy(records.Policy("/", "ha", MIRRORED, definition=self.policy(0))))
-        for shovel in self.options.shovels:
-            state.apply(c.PutParameter(shovel.parameter()))
+        state.apply(c.PutPolicy(records.Policy("/", POLICY, MIRRORED, definition=self.policy(0))))
+        state.apply(c.PutGlobalParameter(records.GlobalParameter(CLUSTER_NAME, CLUSTER)))
+        for link in (*self.options.shovels, *self.options.federations):
+            for command in link.definition(self.policy(0)):
+                state.apply(command)
         return founded(self.names, 77, state.snapshot())
 
     def policy(self, dice: int) -> dict[str, Any]:
@@ -217,7 +227,7 @@ class World:
     def make_application(self, node: SimulatedNode) -> HostedApplication:
         """Create the application of a node, with the real broker."""
         return self.options.make_application(
-            node, self._turned, self.link_run if self.options.shovels else None
+            node, self._turned, self.link_run if self.link_run.routes else None
         )
 
     def serving(self) -> list[str]:
@@ -278,6 +288,8 @@ class World:
         for node in self.nodes.values():
             node.start()
         self._until(lambda: self.serving() == self.names, FORM_MS, "the cluster did not form")
+        if self.options.federations:
+            self._begin_federation()
         self._start_clients()
         self.timeline.every(CHECK_MS, self._look)
         self.fault_injector.plan(self.schedule, self.timeline.now_ms)
@@ -293,6 +305,17 @@ class World:
         self._drain()
         self._judge()
 
+    def _begin_federation(self) -> None:
+        """Declare both ends of federation, and wait for its links: earlier publishes reach no queue."""
+        choice = random.Random(f"{self.options.seed} federation founder")
+        founder = FederationFounder(self, "founder", self.options.federations, choice)
+        self.clients.append(founder)
+        self._until(
+            lambda: founder.done and not list(self.link_run.unsettled()),
+            FORM_MS,
+            "the links of federation did not start",
+        )
+
     def _start_clients(self) -> None:
         options = self.options
         shared = [queue for queue in options.queues if not numbered(queue)]
@@ -306,7 +329,8 @@ class World:
             (LeaseClient, "l", options.leasers, shared),
             (ProducerClient, "i", options.producers, own),
             (RangeReader, "r", options.readers, options.queues),
-            (SimulatedPublisher, "f", len(options.shovels), self.link_run.sources),
+            (SimulatedPublisher, "f", len(self.link_run.queues), self.link_run.queues),
+            (UpstreamPublisher, "x", len(self.link_run.internal_queues), self.link_run.internal_queues),
         ):
             for number in range(count):
                 self._start_client(kind, f"{letter}{number}", queues)
@@ -383,8 +407,8 @@ class World:
         ):
             self.operator.act()
             self._pass(CHECK_MS)
-        if self.options.shovels:
-            # Shovels go on: a master removes a message, or delivers one, a moment before its mirrors know.
+        if self.link_run.routes:
+            # Links go on: a master removes a message, or delivers one, a moment before its mirrors know.
             self._pass(CHECK_MS)
             while self.timeline.now_ms < end and not self._agrees():
                 self._pass(CHECK_MS)
