@@ -53,9 +53,9 @@ SETUP_TIMEOUT_MS = 30_000
 """Time between two open connections and a running link. It guards against a broker that accepts connections
 and answers no requests."""
 
-CHECK_INTERVAL_MS = 90_000
-"""Interval of `LinkExtension.check`, RabbitMQ's. It bounds the time in which a link says `running`
-although its objects at the source were deleted."""
+CHECK_INTERVAL_MS = 30_000
+"""Interval in which a link looks at its source: messages that wait there, and `LinkExtension.check`. It
+bounds the time in which a link says `running` although its objects were deleted. RabbitMQ takes 90 s."""
 
 PREFETCH_MAX = 65_535
 """Largest prefetch count of basic.qos."""
@@ -139,6 +139,8 @@ class Link:
         self._forwarded = 0
         """Messages of earlier attempts."""
         self._rate = RateMeter()
+        self._backlog = -1
+        """Ready messages of the source's queue at the last check; -1 if there was none in this attempt."""
         self._refused = 0
         self._attempts = 0
         self._restarts = 0
@@ -199,6 +201,8 @@ class Link:
             unconfirmed=transfer.unconfirmed_count if transfer is not None else 0,
             refused=self._refused + (transfer.refused_count if transfer is not None else 0),
             restarts=self._restarts,
+            backlog=self._backlog,
+            last_message_ms=self._rate.grown_ms,
         )
 
     # -- input ------------------------------------------------------------------------------------
@@ -254,10 +258,17 @@ class Link:
             self._attempt()
         if self._deadline_ms is not None and now_ms >= self._deadline_ms:
             self._expire(now_ms)
-        if self._check_ms is not None and now_ms >= self._check_ms and self.plan.extension is not None:
-            self._check_ms = now_ms + CHECK_INTERVAL_MS
-            self.plan.extension.check()
+        if self._check_ms is not None and now_ms >= self._check_ms:
+            self._check(now_ms)
         self.proceed(now_ms)
+
+    def _check(self, now_ms: int) -> None:
+        """Ask the source for its backlog, and whether the link's objects still exist."""
+        assert self._source_channel is not None
+        self._check_ms = now_ms + CHECK_INTERVAL_MS
+        self._source_channel.request(methods.encode_queue_declare(self._subscription.queue, passive=True))
+        if self.plan.extension is not None:
+            self.plan.extension.check()
 
     def _expire(self, now_ms: int) -> None:
         """Give up waiting for a broker's answer."""
@@ -344,6 +355,7 @@ class Link:
         self._reading = True
         self._subscribed = False
         self._cancels = 0
+        self._backlog = -1
 
     def _change(self, state: LinkState, reason: str, now_ms: int) -> None:
         if state is not self._state:
@@ -432,7 +444,7 @@ class Link:
         self._change(LinkState.RUNNING, "", now_ms)
         if self.plan.extension is not None:
             self.plan.extension.running(self._connections[Side.SOURCE])
-            self._check_ms = now_ms + CHECK_INTERVAL_MS
+        self._check(now_ms)
         if not self.transfer.complete:
             self._follow_wish()
 
@@ -455,6 +467,8 @@ class Link:
                 self._running(now_ms)
             elif isinstance(event.method, methods.BasicCancelOk):
                 self._cancels -= 1
+            elif isinstance(event.method, methods.QueueDeclareOk):
+                self._backlog = event.method.message_count
         elif isinstance(event, ChannelClosed) and event.code:
             self._fail(Side.SOURCE, f"source: {event.text}", now_ms)
         elif isinstance(event, ConsumerCancelled):

@@ -50,6 +50,10 @@ class LinkStatus(msgspec.Struct, frozen=True):
     """Refusals by the destination: rejected and unroutable messages."""
     restarts: int = 0
     """Attempts that failed since this node started the link."""
+    backlog: int = -1
+    """Messages that wait at the source, a check interval old at most; -1 unless connected."""
+    last_message_ms: int = 0
+    """Time at which the link last moved a message; 0: never."""
     rate: float = 0.0
     """Messages moved per second, over the last seconds."""
     local_connection: str = ""

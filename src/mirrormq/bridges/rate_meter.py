@@ -14,10 +14,15 @@ class RateMeter:
 
     def __init__(self) -> None:
         self._samples: deque[tuple[int, int]] = deque()
+        self._total = 0
+        self.grown_ms = 0
+        """Time at which the number last grew; 0: never."""
 
     def note(self, now_ms: int, total: int) -> None:
         """Take a sample if the last one is old enough."""
         samples = self._samples
+        if total != self._total:
+            self._total, self.grown_ms = total, now_ms
         if samples and now_ms - samples[-1][0] < INTERVAL_MS:
             return
         samples.append((now_ms, total))

@@ -15,7 +15,7 @@ from mirrormq.bridges.federation_links import (
 )
 from mirrormq.bridges.link_kinds import KINDS
 from mirrormq.bridges.link_status import LinkState, shown_uri
-from mirrormq.control.shovel_rows import COUNTS, moment
+from mirrormq.control.shovel_rows import moment, progress
 from mirrormq.metadata.link_records import LinkKey
 from mirrormq.metadata.state import MetadataState
 
@@ -91,8 +91,7 @@ def api_row(link: FederationLink) -> dict[str, Any]:
     elif report.get("local_connection"):
         row["local_connection"] = report["local_connection"]
     row |= {"uri": link.uri, "timestamp": moment(report.get("changed_ms", 0), padded=False)}
-    row |= {name: report[name] for name in COUNTS if name in report and report[name] != -1}
-    return row
+    return row | progress(report)
 
 
 def ctl_row(link: FederationLink) -> dict[str, Any]:

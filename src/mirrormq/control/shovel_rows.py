@@ -20,7 +20,8 @@ from mirrormq.metadata.link_records import LinkKey
 from mirrormq.metadata.state import MetadataState
 
 COUNTS = (
-    "attempts", "forwarded", "remaining", "rate", "eta_s", "pending", "unconfirmed", "refused", "restarts"
+    "attempts", "forwarded", "remaining", "rate", "eta_s", "backlog", "pending", "unconfirmed", "refused",
+    "restarts",
 )  # fmt: skip
 """Facts of a link's status that RabbitMQ 3.10 does not have."""
 
@@ -88,6 +89,15 @@ def moment(milliseconds: int, *, padded: bool) -> str:
     return time.strftime("%Y-%m-%d ", given) + hour + time.strftime(":%M:%S", given)
 
 
+def progress(status: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts of a link's status that RabbitMQ does not have, as far as they are known."""
+    row = {name: status[name] for name in COUNTS if name in status and status[name] != -1}
+    for name in ("last_message", "next_attempt"):
+        if status.get(f"{name}_ms"):
+            row[name] = moment(status[f"{name}_ms"], padded=False)
+    return row
+
+
 def api_row(shovel: Shovel) -> dict[str, Any]:
     """Return the row of `/api/shovels`."""
     status = shovel.status
@@ -102,10 +112,7 @@ def api_row(shovel: Shovel) -> dict[str, Any]:
     }
     if status.get("reason"):
         row["reason"] = status["reason"]
-    row |= {name: status[name] for name in COUNTS if name in status and status[name] != -1}
-    if status.get("next_attempt_ms"):
-        row["next_attempt"] = moment(status["next_attempt_ms"], padded=False)
-    return row
+    return row | progress(status)
 
 
 CTL_NAMES = {

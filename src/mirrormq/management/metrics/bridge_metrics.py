@@ -15,6 +15,7 @@ FACTS = {
     "mirrormq_bridge_forwarded_total": "forwarded",
     "mirrormq_bridge_refused_total": "refused",
     "mirrormq_bridge_restarts_total": "restarts",
+    "mirrormq_bridge_backlog": "backlog",
     "mirrormq_bridge_pending": "pending",
     "mirrormq_bridge_unconfirmed": "unconfirmed",
 }
@@ -30,9 +31,9 @@ def of_bridges(node: ManagedNode, exposition: Exposition, per_object: bool) -> N
             exposition.add("mirrormq_bridge_links", states[state.value], labels(state=state.value))
     for metric, fact in FACTS.items():
         if not per_object:
-            exposition.add(metric, sum(row[fact] for row in rows))
+            exposition.add(metric, sum(max(0, row[fact]) for row in rows))
             continue
         exposition.announce(metric)
         for row in rows:
             named = labels(vhost=row["vhost"], kind=row["kind"], name=row["name"])
-            exposition.add(metric, row[fact], named)
+            exposition.add(metric, max(0, row[fact]), named)
