@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from mirrormq.bridges.link import CHECK_INTERVAL_MS, SETUP_TIMEOUT_MS, STOP_TIMEOUT_MS, Phase, Side
+from mirrormq.bridges.link import SETUP_TIMEOUT_MS, STOP_TIMEOUT_MS, Phase, Side
 from mirrormq.bridges.link_plan import AckMode, Destination, LinkPlan, Outgoing, Source
 from mirrormq.client.amqp_uri import parse_amqp_uri
 from mirrormq.client.client_events import Closed, CloseReason
@@ -145,39 +145,6 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
     assert bench.link.rate_per_s(bench.now_ms) == 6.0
     assert bench.link.rate_per_s(bench.now_ms + 10_001) == 0.0
     assert bench.link.status().eta_s == -1, "without a rate"
-
-
-def test_a_link_knows_what_waits_at_its_source_and_when_it_last_moved_a_message() -> None:
-    bench = LinkBench(plan_between_queues(prefetch=10))
-    bench.start()
-    bench.settle()
-    assert (bench.link.status().backlog, bench.link.status().last_message_ms) == (0, 0)
-    bench.now_ms = 500
-    filled(bench, 1)
-    bench.settle()
-    assert bench.link.status().last_message_ms == 500
-    bench.accepts_output = False
-    filled(bench, 50)
-    bench.settle()
-    assert bench.link.status().backlog == 0, "it has not looked again"
-    bench.advance(CHECK_INTERVAL_MS)
-    status = bench.link.status()
-    assert (status.backlog, status.pending, status.last_message_ms) == (40, 10, 500)
-    bench.cut(Side.SOURCE)
-    assert bench.link.status().backlog == -1
-
-
-def test_a_source_queue_that_was_deleted_without_a_consumer_is_declared_again() -> None:
-    bench = LinkBench(replace(plan_between_queues(), consume_at_start=False))
-    bench.start()
-    bench.settle()
-    bench.source.connect().call(methods.encode_queue_delete("from"))
-    bench.advance(CHECK_INTERVAL_MS)
-    assert bench.link.status().restarts == 1
-    assert bench.link.status().reason == "source: NOT_FOUND - no queue 'from' in vhost '/'"
-    bench.advance(0)
-    assert bench.link.status().state == "running"
-    assert ("/", "from") in bench.source.metadata.state.queues
 
 
 @pytest.mark.parametrize("prefetch", [1, 3, 4, 1000])

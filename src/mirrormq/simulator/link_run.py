@@ -43,6 +43,9 @@ AFTERMATH_MS = 5_000
 """Time after the last fault in which nodes may still give connections up."""
 
 
+SimulatedRoute = SimulatedShovel | SimulatedFederation
+
+
 class LinkHosts(SocketHosts, Protocol):
     """World from the links' point of view."""
 
@@ -71,8 +74,7 @@ class LinkRun:
     ) -> None:
         self._hosts = hosts
         self.history = hosts.history
-        self.routes = (*shovels, *federations)
-        self._shovels = shovels
+        self.routes: tuple[SimulatedRoute, ...] = (*shovels, *federations)
         self._federations = federations
         self.demanded = True
         """Whether federated queues need messages now."""
@@ -96,8 +98,8 @@ class LinkRun:
     @property
     def queues(self) -> list[str]:
         """Source queues that publishers declare and fill."""
-        queue_links = [each for each in self._federations if each.object == QUEUE]
-        return list(dict.fromkeys(route.source for route in (*self._shovels, *queue_links)))
+        declared = [route.source for route in self.routes if route.source not in self.internal_queues]
+        return list(dict.fromkeys(declared))
 
     @property
     def internal_queues(self) -> list[str]:

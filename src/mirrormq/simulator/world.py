@@ -210,7 +210,7 @@ class World:
         state.apply(c.PutPermission(records.Permission("guest", "/", ".*", ".*", ".*")))
         state.apply(c.PutPolicy(records.Policy("/", POLICY, MIRRORED, definition=self.policy(0))))
         state.apply(c.PutGlobalParameter(records.GlobalParameter(CLUSTER_NAME, CLUSTER)))
-        for link in (*self.options.shovels, *self.options.federations):
+        for link in self.link_run.routes:
             for command in link.definition(self.policy(0)):
                 state.apply(command)
         return founded(self.names, 77, state.snapshot())
