@@ -108,14 +108,19 @@ class Channel:
         self._assembly.frame(kind, payload)
 
     def accepts(self, payload: bytes) -> bool:
-        """Return whether the channel handles a publish. Raise an error if the content of another must come
+        """Return whether the channel handles methods. Raise an error if the content of a publish must come
         first."""
         if self._assembly.expecting_content:
             self._assembly.frame(METHOD, payload)
-        if self.closing:
-            methods.decode_basic_publish(payload)  # an unreadable method is an error in this state, too
-            return False
-        return True
+        return not self.closing
+
+    def accepts_publish(self, payload: bytes) -> bool:
+        """Return whether the channel handles publishes. An unreadable one is an error of a closing channel,
+        too."""
+        if self.accepts(payload):
+            return True
+        methods.decode_basic_publish(payload)
+        return False
 
     def publishes(self, publish: bytes, properties: bytes, contents: list[bytes]) -> None:
         """Publish messages that were assembled from frames, or come from the broker itself."""

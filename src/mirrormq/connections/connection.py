@@ -206,7 +206,7 @@ class Connection(ConnectionBase):
             channel_dispatch.postpone_publishes(self, channel, [publish], [content], header_bytes)
             return
         try:
-            if channel.accepts(publish):
+            if channel.accepts_publish(publish):
                 channel.publishing.publish_one(publish, content)
         except AmqpError as error:
             self._method_failed(channel, error, methods.BASIC_PUBLISH)
@@ -223,7 +223,7 @@ class Connection(ConnectionBase):
             channel_dispatch.postpone_run(self, channel, publish, properties, contents)
             return
         try:
-            if channel.accepts(publish):
+            if channel.accepts_publish(publish):
                 channel.publishing.publish(publish, properties, contents)
         except AmqpError as error:
             self._method_failed(channel, error, methods.BASIC_PUBLISH)
@@ -242,11 +242,11 @@ class Connection(ConnectionBase):
             channel_dispatch.postpone_publishes(self, channel, publishes, contents, header_bytes)
             return
         try:
-            if channel.accepts(publishes[0]):
+            if channel.accepts_publish(publishes[0]):
                 channel.publishing.publish_each(publishes, contents)
             else:
                 for publish in publishes[1:]:
-                    channel.accepts(publish)
+                    channel.accepts_publish(publish)
         except AmqpError as error:
             self._method_failed(channel, error, methods.BASIC_PUBLISH)
 
