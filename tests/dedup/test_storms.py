@@ -104,7 +104,7 @@ def test_everything_is_kept_once(block: int) -> None:
 
 def forgets_publishers(monkeypatch: pytest.MonkeyPatch) -> None:
     """A queue does not remember clients."""
-    monkeypatch.setattr(SeenPublishIds, "heard", lambda self, highest, now_ms: [])
+    monkeypatch.setattr(SeenPublishIds, "record", lambda self, highest, now_ms: [])
 
 
 def mirrors_do_not_listen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -271,7 +271,7 @@ def never_ask_to_join(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def forget_publish_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not record the publish ids of clients."""
-    monkeypatch.setattr(SeenPublishIds, "heard", lambda self, highest, now_ms: [])
+    monkeypatch.setattr(SeenPublishIds, "record", lambda self, highest, now_ms: [])
 
 
 def number_rows_without_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
