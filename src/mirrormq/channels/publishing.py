@@ -26,10 +26,16 @@ from mirrormq.queues.queue import AnyQueue
 from mirrormq.queues.queue_interface import Publisher
 from mirrormq.ranges import range_protocol
 from mirrormq.wire.content import properties_of
-from mirrormq.wire.fields import Table, decode_table
+from mirrormq.wire.fields import Table
 from mirrormq.wire.header_walk import needs_decoding
 from mirrormq.wire.methods import decode_basic_publish, encode_basic_return
-from mirrormq.wire.properties import decode_properties, encode_properties, plain_traits, scan_properties
+from mirrormq.wire.properties import (
+    decode_headers,
+    decode_properties,
+    encode_properties,
+    plain_traits,
+    scan_properties,
+)
 
 if TYPE_CHECKING:
     from mirrormq.channels.channel import Channel
@@ -345,7 +351,7 @@ class Publishing:
         headers: Table = {}
         by_key = channel.vhost.router.may_remember(route.exchange)
         if headers_at >= 0 and (not by_key or needs_decoding(properties, headers_at)):
-            headers = decode_table(properties, headers_at)[0]
+            headers = decode_headers(properties, headers_at)
         envelope, queues, contents = channel.vhost.route(envelope, headers, contents)
         if PRODUCER_HEADER in headers:
             envelope.identify(publish_id_of(headers))

@@ -96,6 +96,14 @@ def decode_properties(payload: bytes, offset: int) -> BasicProperties:
     return BasicProperties._make(values)
 
 
+def decode_headers(properties: bytes, headers_at: int) -> Table:
+    """Decode the headers of properties whose scan said where they start."""
+    try:
+        return decode_table(properties, headers_at)[0]
+    except FrameSyntaxError:
+        raise InternalError from None
+
+
 def _decode_value(payload: bytes, at: int, wire_type: str) -> tuple[object, int]:
     if wire_type == "shortstr":
         end = at + 1 + payload[at]

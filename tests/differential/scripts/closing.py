@@ -226,6 +226,18 @@ def channel_publish_crosses_close(c: Context) -> None:
 
 
 @script
+def channel_acknowledgements_cross_close(c: Context) -> None:
+    """Acknowledgements that the broker's close crosses are dropped."""
+    ch = channel_failed(c)
+    with c.connection.at_once():
+        for tag in (1, 2, 3):
+            ch.send("basic.ack", delivery_tag=tag)
+    ch.send("channel.close-ok")
+    ch.closed = False
+    ch.call("channel.open")
+
+
+@script
 def channel_publish_without_body_crosses_close(c: Context) -> None:
     """close-ok in the middle of a publish: the rest of it belongs to a channel that is not there."""
     ch = channel_failed(c)
