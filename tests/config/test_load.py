@@ -164,6 +164,10 @@ def test_a_variable_that_fits_no_key_is_a_warning() -> None:
     )
 
 
+def test_the_variable_of_the_build_is_no_setting_and_no_warning() -> None:
+    assert load_settings(environment={"MIRRORMQ_BUILD": "compiled"}).warnings == ()
+
+
 def test_a_bad_variable_is_named() -> None:
     with pytest.raises(ConfigurationError, match="MIRRORMQ_HEARTBEAT: heartbeat must be a whole number"):
         load_settings(environment={"MIRRORMQ_HEARTBEAT": "x"})

@@ -24,8 +24,10 @@ from mirrormq.config.keys import FAMILIES, SCALARS
 
 PREFIX = "MIRRORMQ_"
 
-READ_BY_OTHER_CODE = frozenset({"COOKIE", "COOKIE_FILE", "CONF", "NODE", "URI"})
-"""Variables that other code reads: the cookie, the path of the file, options of `mirrormqctl`."""
+READ_BY_OTHER_CODE = frozenset(
+    {"AMQP_URI", "BUILD", "COMPILE", "CONF", "COOKIE", "COOKIE_FILE", "NODE", "SPARK_LOG", "URI"}
+)
+"""Variables that other code reads: the cookie, the path of the file, the build, options of the commands."""
 
 INTERNAL_PREFIXES = ("TEST_", "BENCH_", "BUILD_")
 """Prefixes of variables of our own test suite, benchmark and build."""
