@@ -1,4 +1,5 @@
 // Basic components of all pages.
+import { sentence } from "../lib/api.js";
 import { bytes, NOTHING, percent } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { known, t } from "../lib/i18n.js";
@@ -35,7 +36,7 @@ export function Empty({ title, children, drawing }) {
 
 export function Refusal({ error }) {
   if (!error) return null;
-  return html`<p class="refusal" role="alert">${error.status === 404 ? t("error.gone") : t("error.said", { text: error.message })}</p>`;
+  return html`<p class="refusal" role="alert">${error.status === 404 ? t("error.gone") : sentence(error)}</p>`;
 }
 
 // Usage bar with the same information as text.

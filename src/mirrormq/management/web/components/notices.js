@@ -1,4 +1,5 @@
 // Notices of success and failure, also for screen readers; and `act`, which shows them.
+import { sentence } from "../lib/api.js";
 import { html, useEffect } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { Store, useStore } from "../lib/store.js";
@@ -25,7 +26,7 @@ export async function act(asked, done) {
     if (done) say(done);
     return result === null || result === undefined ? true : result;
   } catch (error) {
-    if (!error.loggedOut) say(t("error.said", { text: error.message }), "bad");
+    if (!error.loggedOut) say(sentence(error), "bad");
     return false;
   }
 }

@@ -37,6 +37,9 @@ async function refusal(response) {
 // Header values are octets: other text than Latin 1 goes as UTF-8.
 const octetsOf = (text) => String.fromCharCode(...new TextEncoder().encode(text));
 
+// Sentence for the user about an error of a request.
+export const sentence = (error) => (error.status === 0 ? error.message : t("error.said", { text: error.message }));
+
 // `reason`: for the client whose connection is closed.
 export async function open(where, { method = "GET", body, query, reason, signal, login = session.value.login } = {}) {
   const headers = { authorization: `Basic ${login}` };

@@ -71,7 +71,7 @@ export default {
   "error.gone": "There is no such object, or no longer.",
   "error.said": "The node refused the request: {text}",
   "error.status": "status {status}",
-  "error.unreachable": "the node cannot be reached",
+  "error.unreachable": "The node cannot be reached.",
   "page.notThere": "Not found",
   "page.notThereText": "There is no page at this address.",
 

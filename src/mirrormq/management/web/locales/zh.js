@@ -71,7 +71,7 @@ export default {
   "error.gone": "该对象不存在，或已不存在。",
   "error.said": "节点拒绝了请求：{text}",
   "error.status": "状态 {status}",
-  "error.unreachable": "无法连接到节点",
+  "error.unreachable": "无法连接到节点。",
   "page.notThere": "未找到",
   "page.notThereText": "此地址没有页面。",
 
