@@ -326,7 +326,7 @@ def test_ctrl_c_ends_an_archive_after_a_batch(uri: str, channel: Channel, tmp_pa
         ("archive --queues q --to x --trigger soon", "soon is no interval such as 10s"),
         (
             "archive --queues q --to x --format csv",
-            "--format csv cannot be written: there is parquet and delta",
+            "--format csv cannot be written: there is parquet, delta and iceberg",
         ),
         (
             "archive --queues q --to x --format delta --master sc://h",

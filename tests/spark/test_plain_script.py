@@ -62,7 +62,9 @@ def run(script: str, directory: Path, **environment: str) -> list[str]:
 
 @pytest.mark.timeout(240)
 def test_the_first_snippets_of_the_manual_work_in_a_plain_script(messages: str, tmp_path: Path) -> None:
-    setup, consuming = re.findall(r"```python\n(.*?)```", MANUAL.read_text(), re.DOTALL)[:2]
+    snippets = re.findall(r"```python\n(.*?)```", MANUAL.read_text(), re.DOTALL)
+    setup = snippets[0]
+    consuming = next(snippet for snippet in snippets if "writeStream" in snippet)
     here = re.sub(r'uri = ".*"', f"uri = {messages!r}", setup).replace('"orders"', repr(QUEUE))
     assert messages in here and QUEUE in here
     lines = [here, consuming, 'print("rows", spark.read.parquet("var/orders").count())']
