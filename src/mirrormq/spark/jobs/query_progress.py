@@ -94,8 +94,8 @@ def follow(
 
     follower = QueryFollower(name, reporter, more)
     try:
-        give_up_s = 0.0
-        until_s = time.monotonic() + for_s
+        began_s = time.monotonic()
+        until_s, give_up_s = began_s + for_s, began_s + STOP_PATIENCE_S
         with noted() as presses:
             while not query.awaitTermination(POLL_S):  # type: ignore[arg-type]
                 for progress in query.recentProgress:
