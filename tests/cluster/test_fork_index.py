@@ -202,6 +202,15 @@ def test_a_node_that_left_the_ring_sets_aside_if_it_sees_no_member_or_the_winner
     assert collects("a", former, lost(former, ring("ac", waits_for="ac"), "b"))
 
 
+def test_a_node_that_left_the_ring_sets_aside_during_an_upgrade() -> None:
+    """The winner may count on its copy, which nobody can tell, and b may have lost its journal."""
+    former = (FormerMember("a", 1, 5),)
+    mine = msgspec.structs.replace(ring("b", LogIndexes(), epoch=3), former=former)
+    begun_later = ring("ab", decided_at(25), waits_for="ab")
+    assert first(mine, begun_later) == 0
+    assert collects("a", mine, lost(mine, begun_later, "b"))
+
+
 def test_exclusive_queues_end_with_their_clients() -> None:
     mine = msgspec.structs.replace(ring("a"), exclusive=True)
     assert not collects("a", mine, lost(mine, None))

@@ -31,6 +31,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from mirrormq.metadata.log_indexes import UNKNOWN
 from mirrormq.metadata.records import Queue
 from mirrormq.metadata.state import MetadataState
 from mirrormq.replication.synchronisation import first_sequence
@@ -166,7 +167,8 @@ def collects(me: str, queue: Queue, fork: LostFork) -> bool:
 
     The master does or, if it is gone, the first synchronised mirror. A node that has left the ring does so,
     too, if it sees no member, because the members may never have received its messages; and if the winner
-    counts on its copy, because the disks of the members may have failed since it left.
+    counts on its copy, or may do so but indexes are unknown (`log_indexes.UNKNOWN`), because the disks of the
+    members may have failed since it left.
     """
     if queue.exclusive:
         return False  # the queue ends with its connection
@@ -174,6 +176,6 @@ def collects(me: str, queue: Queue, fork: LostFork) -> bool:
     if me not in view.members:
         theirs = fork.winners(queue)
         awaited = theirs is not None and counts_on(me, queue, theirs, fork.common)
-        return awaited or not alive.intersection(view.members)
+        return awaited or queue.indexes.view == UNKNOWN or not alive.intersection(view.members)
     complete = [name for name in view.members if name in view.in_sync and name in alive]
     return me == (view.master if view.master in alive or not complete else complete[0])
