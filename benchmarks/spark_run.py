@@ -10,7 +10,7 @@ import sys
 import tempfile
 import textwrap
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -207,7 +207,9 @@ def measure(extent: Extent, directory: Path) -> tuple[list[Result], list[Run]]:
         bench = Bench(spark, extent, directory)
         bench.warm_up()
         for number in range(extent.rounds):
+            print(f"round {number + 1} of {extent.rounds}", file=sys.stderr)
             bench.round(number)
+        print("micro-batches, table, costs of readers", file=sys.stderr)
         with fresh_node() as node:
             batches = spark_batches.measure(spark, node.uri, extent.batches, directory / "batches")
         runs = spark_table.measure(spark, extent.table_rounds, directory, extent.table_share)
@@ -218,9 +220,8 @@ def measure(extent: Extent, directory: Path) -> tuple[list[Result], list[Run]]:
     return [*bench.results(), *readers, *batch_lines(batches), beside], runs
 
 
-def write(results: list[Result], runs: list[Run], machine: list[str], extent: Extent) -> None:
+def write(results: list[Result], runs: list[Run], machine: list[str], extent: Extent, command: str) -> None:
     """Write the tables to SPARK.md."""
-    command = "make bench" if extent == FULL else "python -m benchmarks.spark_run --short"
     text = f"""
         Written by `{command}` on {today()}: persistent messages of 100 bytes in a durable queue of a fresh
         node, {extent.messages:,} identical ones or {extent.unlike_messages:,} others; Spark
@@ -250,18 +251,23 @@ def main() -> int:
     """Run the benchmark and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--short", action="store_true", help="a third of the messages and two rounds")
+    parser.add_argument("--rounds", type=int, help="rounds of reads and writes (5; 2 with --short)")
     parser.add_argument("--print", action="store_true", help="write no file")
     options = parser.parse_args()
+    if options.rounds is not None and options.rounds < 1:
+        parser.error(f"--rounds {options.rounds} measures nothing: give 1 or more")
+    extent = SHORT if options.short else FULL
+    extent = replace(extent, rounds=options.rounds or extent.rounds)
+    command = "make bench" if extent == FULL else " ".join(("python -m benchmarks.spark_run", *sys.argv[1:]))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     machine = describe(None)
     machine.remove("RabbitMQ: not installed")
     with tempfile.TemporaryDirectory(prefix="mirrormq-bench-") as directory:
-        extent = SHORT if options.short else FULL
         results, runs = measure(extent, Path(directory))
     for cells in [result.cells() for result in results] + [run.cells() for run in runs]:
         print("  ".join(cells))
     if not options.print:
-        write(results, runs, machine, extent)
+        write(results, runs, machine, extent, command)
         print(f"written to {RESULTS.name}")
     return 0
 
