@@ -11,6 +11,8 @@ from pathlib import Path
 import pika
 import pytest
 
+from tests.brokers.mirrormq import MirrorMQ
+from tests.management.http import Client
 from tests.ranges.range_requests import Asker
 from tests.waiting import until
 
@@ -31,6 +33,22 @@ try:
 except Exception as error:
     said = "CREATE TABLE … USING mirrormq loses its options in Spark; use CREATE TEMPORARY"
     print("refused", said in str(error))
+"""
+
+SECRETS = """
+from pyspark.sql import SparkSession
+
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+spark = builder.config("spark.mirrormq.password", "{password}").getOrCreate()
+for given in (
+    {{"passwordFile": "secret"}},
+    {{"passwordEnv": "BROKER_PASSWORD"}},
+    {{"password": spark.conf.get("spark.mirrormq.password")}},
+):
+    frame = spark.read.format("mirrormq").options(uri="{uri}", queue="{queue}", **given).load()
+    print("rows", frame.count(), "{password}" in frame._jdf.queryExecution().toString())
+settings = {{row.key: row.value for row in spark.sql("SET").collect()}}
+print("hidden", "redacted" in settings["spark.mirrormq.password"])
 """
 
 
@@ -79,3 +97,19 @@ def test_spark_finds_the_format_by_itself_and_sql_knows_it(messages: str, tmp_pa
     script = SQL.format(uri=messages, queue=QUEUE)
     found = run(script, tmp_path, PYSPARK_PYTHON=sys.executable)
     assert found == ["rows 7", "refused True"]
+
+
+@pytest.mark.timeout(240)
+def test_passwords_come_from_a_file_the_environment_or_a_spark_setting(
+    messages: str, mirrormq: MirrorMQ, tmp_path: Path
+) -> None:
+    password = "not-to-be-seen"
+    client = Client(mirrormq.management_port)
+    client.put("users/secretive", {"password": password, "tags": ""})
+    client.put("permissions/%2F/secretive", {"configure": "", "write": "", "read": ".*"})
+    (tmp_path / "secret").write_text(f"{password}\n")
+    uri = messages.replace("guest:guest", "secretive")
+    script = SECRETS.format(uri=uri, queue=QUEUE, password=password)
+    found = run(script, tmp_path, PYSPARK_PYTHON=sys.executable, BROKER_PASSWORD=password)
+    assert found == ["rows 7 False"] * 3 + ["hidden True"]
+    client.delete("users/secretive")
