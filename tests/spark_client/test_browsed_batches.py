@@ -12,6 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from mirrormq.spark.data_source_options import source_options
 from mirrormq.spark.source.browse import BrowseReader
+from mirrormq.spark.source.plan import PARTITION_BYTES, RangePartition
 from mirrormq.spark.source.queue_stream import Offset
 from tests.brokers.mirrormq import MirrorMQ
 
@@ -72,6 +73,31 @@ def test_a_repeated_first_batch_begins_where_it_began(uri: str, channel: Channel
     assert read(restarted, end, following) == {QUEUES[0]: [9, 10, 11]}
     assert restarted.latestOffset(following, ALL) == following, "nothing new is no batch"
     restarted.stop()
+
+
+def test_a_repeated_batch_is_cut_as_before(uri: str, channel: Channel) -> None:
+    """A sink numbers the rows of each partition. By the time of the repetition consumers have taken messages,
+    and the option is another one."""
+
+    def cut(reader: BrowseReader, end: Offset) -> list[object]:
+        return [task.parts for task in reader.partitions(begin, end) if isinstance(task, RangePartition)]
+
+    publish(channel, QUEUES[0], range(10, 70))
+    publish(channel, QUEUES[1], range(10, 13))
+    first = reader_of(uri, minPartitions="3")
+    begin = first.initialOffset()
+    end = json.loads(json.dumps(first.latestOffset(begin, ALL)))
+    before = cut(first, end)
+    assert len(before) >= 3 and end[QUEUES[0]]["bytes"] == 120
+    for _ in range(7):
+        channel.basic_get(QUEUES[0], auto_ack=True)
+    again = reader_of(uri, minPartitions="7")
+    assert cut(again, end) == before
+    assert read(again, begin, end) == {QUEUES[0]: list(range(17, 70)), QUEUES[1]: [10, 11, 12]}
+    large = {**end, QUEUES[0]: {**end[QUEUES[0]], "bytes": 9 * PARTITION_BYTES}}
+    assert len(cut(again, large)) == 10, "the offset states the size, not the queue"
+    for reader in (first, again):
+        reader.stop()
 
 
 def test_a_queue_that_comes_later_begins_at_its_own_offset(uri: str, channel: Channel) -> None:

@@ -1,8 +1,10 @@
 """Browsing: range reads without consuming, once or as a stream of new messages.
 
-An offset is `{queue: {"next": sequence, "id": queue's id, "from": sequence}}`: the first sequence of the next
-batch, and that of the batch which ends there. Spark does not store the initial offset of a query. Without
-`from` a repeated first batch would begin at what is `latest` by then.
+An offset is `{queue: {"next": sequence, "id": queue's id, "from": sequence, "bytes": number, "partitions":
+number}}`: the first sequence of the next batch, and that of the batch which ends there. Spark does not store
+the initial offset of a query. Without `from` a repeated first batch would begin at what is `latest` by then.
+`bytes` is the estimated size of the batch, and `partitions` the option `minPartitions`, both when the offset
+was made: a repeated batch is cut as before, whatever the queue and the option are now.
 
 A batch is a range of sequences, and reading it again gives the same messages as long as no consumer has taken
 them meanwhile. Messages that were consumed meanwhile are missing, and that is no loss. A deleted queue is
@@ -126,7 +128,10 @@ class BrowseReader(QueueStream):
             count = min(want, _count(share, extent))
             if count or name not in start or start[name]["id"] != extent.id:
                 begin = max(begins[name], extent.first) if want else begins[name]
-                found[name] = {"next": begin + count, "id": extent.id, "from": begin}
+                found[name] = {
+                    "next": begin + count, "id": extent.id, "from": begin,
+                    "bytes": int(extent.mean_bytes * count), "partitions": self.options.partitions_min,
+                }  # fmt: skip
         return dict(sorted(found.items()))
 
     def _begin(self, name: str, extent: QueueExtent, start: Offset) -> int:
@@ -144,24 +149,29 @@ class BrowseReader(QueueStream):
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         parts = []
+        at_least: int | None = None
         extents = self.queues.extents_of(list(end))
         for name, at in end.items():
             extent = extents.get(name)
             if start.get(name) == at:
                 continue
             if extent is not None and extent.id == at["id"]:
-                parts.append(part_of(name, extent, _first_of(name, start, at), at["next"]))
+                parts.append(_part_between(name, extent, start, at))
+                at_least = at.get("partitions")
             else:
                 self.lost(f"queue '{name}' is gone")
-        return self.cut(parts)
+        return self.cut(parts, at_least)
 
 
-def _first_of(name: str, start: Offset, at: Offset) -> int:
-    """Return the first sequence of a queue in the batch that ends at `at`. Offsets of earlier releases have
-    no `from`."""
+def _part_between(name: str, extent: QueueExtent, start: Offset, at: Offset) -> PartitionPart:
+    """Return the messages of a queue in the batch that ends at `at`."""
+    if "bytes" in at:
+        count = at["next"] - at["from"]
+        return PartitionPart(name, (Span(at["from"], count),) if count else (), at["bytes"], False, at["id"])
+    # Offsets of earlier releases have no size, and those before them no `from`.
     before = start.get(name)
     default = before["next"] if before is not None and before["id"] == at["id"] else 0
-    return int(at.get("from", default))
+    return part_of(name, extent, int(at.get("from", default)), at["next"])
 
 
 def _count(share: QueueShare, extent: QueueExtent) -> int:
