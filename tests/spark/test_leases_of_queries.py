@@ -186,7 +186,11 @@ def test_progress_has_bytes_and_the_age_of_the_lease(channel: Channel, start: St
     reader = start()
     said = reader.reportLatestOffset()
     assert (said["behind"], said["bytes_behind"], said["lease_age_s"]) == (6, 12, 0.0)
-    first, _ = batch(reader, reader.initialOffset(), ReadMaxRows(4))
+    nothing = reader.initialOffset()
+    first = plan(reader, nothing, ReadMaxRows(4))
+    said = reader.reportLatestOffset()
+    assert (said["behind"], said["bytes_behind"]) == (2, 4), "without those that the batch is about to take"
+    assert read(reader, nothing, first) == [10, 11, 12, 13]
     time.sleep(0.2)
     said = reader.reportLatestOffset()
     assert (said["behind"], said["bytes_behind"]) == (2, 4)

@@ -86,4 +86,6 @@ def test_an_archive_is_a_job(spark: SparkSession, mirrormq: MirrorMQ, tmp_path: 
     found = next(each for each in jobs(mirrormq) if str(tmp_path) in each["text"])
     assert (found["kind"], found["state"]) == ("archive", "done")
     assert found["text"] == f"7 messages archived in {tmp_path / 'out'}"
-    assert found["numbers"]["messages"] == 7
+    numbers = found["numbers"]
+    assert (numbers["messages"], numbers["behind"], numbers["bytes_behind"]) == (7, 0, 0)
+    assert numbers["lease_age_s"] >= 0 and numbers["per_second"] > 0

@@ -7,7 +7,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from mirrormq.ranges.range_protocol import QueueExtent
 from mirrormq.spark.data_source_options import source_options
-from mirrormq.spark.source.browse import BrowseReader, _count
+from mirrormq.spark.source.browse import BrowseReader
 from mirrormq.spark.source.queue_stream import QueueShare, QueueStream
 
 
@@ -49,8 +49,8 @@ def test_messages_without_bodies_are_not_left_for_ever() -> None:
 
 
 def test_browsing_counts_bytes_by_the_mean() -> None:
-    assert _count(QueueShare(100, None), EXTENTS[0]) == 100
-    assert _count(QueueShare(100, 500), EXTENTS[0]) == 50
-    assert _count(QueueShare(100, 1), EXTENTS[0]) == 1
-    assert _count(QueueShare(0, 1), EXTENTS[0]) == 0
-    assert _count(QueueShare(7, 500), extent(0, 0)) == 7
+    assert QueueShare(100, None).expected(EXTENTS[0]) == 100
+    assert QueueShare(100, 500).expected(EXTENTS[0]) == 50
+    assert QueueShare(100, 1).expected(EXTENTS[0]) == 1
+    assert QueueShare(0, 1).expected(EXTENTS[0]) == 0
+    assert QueueShare(7, 500).expected(extent(0, 0)) == 7

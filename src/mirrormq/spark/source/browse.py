@@ -28,7 +28,7 @@ from mirrormq.spark.source.browsed_ranges import ending, starting
 from mirrormq.spark.source.plan import PartitionPart, RangePartition, partitions
 from mirrormq.spark.source.pushed_filters import PushedFilters
 from mirrormq.spark.source.queue_extents import QueueExtents
-from mirrormq.spark.source.queue_stream import Offset, QueueShare, QueueStream
+from mirrormq.spark.source.queue_stream import Offset, QueueStream
 from mirrormq.spark.source.tasks import read_partition
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class BrowseReader(QueueStream):
         allowed = self.shared(list(extents.values()), wanted, limit)
         found = {name: at for name, at in start.items() if name in extents}
         for (name, extent), want, share in zip(extents.items(), wanted, allowed, strict=True):
-            count = min(want, _count(share, extent))
+            count = min(want, share.expected(extent))
             if count or name not in start or start[name]["id"] != extent.id:
                 begin = max(begins[name], extent.first) if want else begins[name]
                 found[name] = {
@@ -172,10 +172,3 @@ def _part_between(name: str, extent: QueueExtent, start: Offset, at: Offset) -> 
     before = start.get(name)
     default = before["next"] if before is not None and before["id"] == at["id"] else 0
     return part_of(name, extent, int(at.get("from", default)), at["next"])
-
-
-def _count(share: QueueShare, extent: QueueExtent) -> int:
-    """Return the number of mean-sized messages in a share; at least one, if any is requested."""
-    if share.bytes is None:
-        return share.messages
-    return min(share.messages, max(1, int(share.bytes / max(extent.mean_bytes, 1.0))))

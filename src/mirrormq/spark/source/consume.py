@@ -95,6 +95,8 @@ class ConsumeReader(QueueStream):
         """Messages of each queue still to be taken, with AvailableNow."""
         self._named: str | None = None
         """Lease, if this process has chosen its name."""
+        self._planned: dict[str, int] = {}
+        """Messages of each queue that the first batch is about to take."""
         self._renewal: Renewal | None = None
         """Created with the first take: tasks get a copy of this object, and threads cannot be copied."""
 
@@ -143,6 +145,7 @@ class ConsumeReader(QueueStream):
         if self._left is None and self.waits_for_more(sum(share.messages for _, _, share in wanted)):
             return start
         self._named = f"spark-{uuid.uuid4().hex}"
+        self._planned = {name: share.expected(extent) for name, extent, share in wanted}
         return {
             "lease": self._named,
             "owner": uuid.uuid4().hex,
@@ -320,14 +323,15 @@ class ConsumeReader(QueueStream):
     def reportLatestOffset(self) -> Offset:  # noqa: N802
         """Return how far the query is behind, and the age of its lease's oldest messages, for
         `lastProgress`."""
-        extents = self.queues.extents()
+        queues = {}
+        for name, extent in self.queues.extents().items():
+            left = max(0, extent.ready - self._planned.get(name, 0))
+            size = round(extent.mean_bytes * left)
+            queues[name] = {"next": extent.next, "behind": left, "bytes_behind": size}
         return {
-            "queues": {
-                name: {"next": extent.next, "behind": extent.ready, "bytes_behind": extent.ready_bytes}
-                for name, extent in extents.items()
-            },
-            "behind": sum(extent.ready for extent in extents.values()),
-            "bytes_behind": sum(extent.ready_bytes for extent in extents.values()),
+            "queues": queues,
+            "behind": sum(each["behind"] for each in queues.values()),
+            "bytes_behind": sum(each["bytes_behind"] for each in queues.values()),
             "lease_age_s": round(self._lease_age_s(), 3),
         }
 
@@ -336,6 +340,7 @@ class ConsumeReader(QueueStream):
         return max((time.monotonic() - taken_s for taken_s in self._taken_s.values()), default=0.0)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        self._planned = {}
         if "first" in end:
             return self.cut(self._take_first(end), end.get("partitions"))
         parts = []

@@ -36,6 +36,12 @@ class QueueShare(NamedTuple):
     bytes: int | None
     """None: no limit."""
 
+    def expected(self, extent: QueueExtent) -> int:
+        """Return the number of mean-sized messages in the share; at least one, if any is requested."""
+        if self.bytes is None:
+            return self.messages
+        return min(self.messages, max(1, int(self.bytes / max(extent.mean_bytes, 1.0))))
+
 
 class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Stream reader in one Python process beside the driver; `read` runs in executors."""
