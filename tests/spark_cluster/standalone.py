@@ -21,6 +21,35 @@ START_TIMEOUT_S = 90.0
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 EXECUTOR = b"CoarseGrainedExecutorBackend"
+PACKAGE = [sys.executable, "-m", "mirrormq.cli.main", "pipeline", "package"]
+
+
+def bare_python(directory: Path) -> Path:
+    """Return a `python3` that has the standard library only."""
+    program = directory / "python3"
+    program.write_text(f'#!/bin/sh\nunset PYTHONSAFEPATH\nexec {sys.executable} -S "$@"\n')
+    program.chmod(0o755)
+    return program
+
+
+def submit(master: str, archive: Path, settings: dict[str, str], *job: str) -> list[str]:
+    """Return the command of the manual for workers without the packages, and write the archive."""
+    subprocess.run([*PACKAGE, "--to", str(archive)], check=True, timeout=120, capture_output=True)
+    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", master]
+    command += ["--archives", f"{archive}#mirrormq-spark"]
+    for key, value in {**settings, "spark.executorEnv.PYTHONPATH": "./mirrormq-spark"}.items():
+        command += ["--conf", f"{key}={value}"]
+    return [*command, *job]
+
+
+def submit_environment() -> dict[str, str]:
+    """Return the environment of `spark-submit`, in which `python3` is this Python."""
+    return {
+        **{key: value for key, value in os.environ.items() if key != "PYSPARK_PYTHON"},
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_LOCAL_IP": "127.0.0.1",
+        "JAVA_HOME": str(quiet_java_home(find_java())),
+    }  # fmt: skip
 
 
 class SparkCluster:

@@ -10,15 +10,12 @@ from pathlib import Path
 
 import pika
 import pyarrow.parquet as pq
-import pyspark
 import pytest
 
-from mirrormq.spark.java import find_java, quiet_java_home
 from tests.brokers.mirrormq import MirrorMQ
-from tests.spark_cluster.standalone import SparkCluster
+from tests.spark_cluster.standalone import SparkCluster, bare_python, submit, submit_environment
 
 SMALL = {"spark.executor.memory": "512m", "spark.cores.max": "1", "spark.ui.enabled": "false"}
-PACKAGE = [sys.executable, "-m", "mirrormq.cli.main", "pipeline", "package"]
 SCRIPT = f"""
 import sys
 from mirrormq.spark import register
@@ -59,11 +56,7 @@ MESSAGES = 500
 @pytest.fixture(scope="module")
 def without_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Directory with a `python3` that has the standard library only."""
-    directory = tmp_path_factory.mktemp("bare")
-    program = directory / "python3"
-    program.write_text(f'#!/bin/sh\nunset PYTHONSAFEPATH\nexec {sys.executable} -S "$@"\n')
-    program.chmod(0o755)
-    return directory
+    return bare_python(tmp_path_factory.mktemp("bare")).parent
 
 
 @pytest.fixture(scope="module")
@@ -107,24 +100,15 @@ def test_spark_submit_sends_the_packages_in_an_archive(
         channel.basic_publish("", QUEUE, b"%d" % number)
     channel.queue_declare(QUEUE, passive=True)
 
-    archive = tmp_path / "mirrormq-spark.tar.gz"
-    subprocess.run([*PACKAGE, "--to", str(archive)], check=True, timeout=120, capture_output=True)
     (tmp_path / "number.avsc").write_text(
         '{"type": "record", "name": "r", "fields": [{"name": "n", "type": "long"}]}'
     )
     job = tmp_path / "job.py"
     job.write_text(JOB)
-    home = Path(pyspark.__file__).parent
-    command = [str(home / "bin" / "spark-submit"), "--master", cluster.master]
-    command += ["--archives", f"{archive}#mirrormq-spark"]
-    for key, value in {**SMALL, "spark.executorEnv.PYTHONPATH": "./mirrormq-spark"}.items():
-        command += ["--conf", f"{key}={value}"]
-    command += [str(job), uri, QUEUE, str(tmp_path / "rows"), str(tmp_path / "checkpoint"), str(tmp_path)]
-    environment = {
-        **{key: value for key, value in os.environ.items() if key != "PYSPARK_PYTHON"},
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "SPARK_HOME": str(home),
-        "JAVA_HOME": str(quiet_java_home(find_java())), "SPARK_LOCAL_IP": "127.0.0.1",
-    }  # fmt: skip
+    places = [str(tmp_path / "rows"), str(tmp_path / "checkpoint"), str(tmp_path)]
+    archive = tmp_path / "mirrormq-spark.tar.gz"
+    command = submit(cluster.master, archive, SMALL, str(job), uri, QUEUE, *places)
+    environment = submit_environment()
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert f"decoded {MESSAGES}" in done.stdout, "the archive lacks fastavro"
