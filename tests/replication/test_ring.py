@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from mirrormq.metadata.ring_view import View
+from mirrormq.replication.member_states import MemberState
 from mirrormq.replication.ring import Ring
 from mirrormq.replication.ring_messages import OperationBatch, ProgressReport, ResendRequest
 from mirrormq.replication.ring_operations import DeliveredOperation, decode, encode
@@ -207,7 +208,7 @@ class World:
         master = self.rings[self.view.master]
         history = self.applied[master.me]
         for name, ring in self.rings.items():
-            if ring.fresh:
+            if ring.state is MemberState.FRESH:
                 continue
             assert self.applied[name] == history[ring.start :], name
             assert ring.received == master.received
@@ -267,7 +268,7 @@ class BeginsAnywhere(Ring):
     """Begins at the first operation batch that it receives."""
 
     def receive(self, sender: str, operation_batch: OperationBatch) -> None:
-        if self.fresh and self.left == sender:
+        if self.state is MemberState.FRESH and self.left == sender:
             operation_batch = msgspec.structs.replace(operation_batch, stable=operation_batch.first - 1)
         super().receive(sender, operation_batch)
 

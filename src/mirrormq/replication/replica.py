@@ -376,7 +376,7 @@ class Replica:
         self._asked = 0
 
     def _ask_to_join(self) -> None:
-        if self._asked or self._counts_in_view() or not self.ring.is_member or not self.ring.established:
+        if self._asked or self._counts_in_view() or not self.ring.takes_part:
             return
         assert self.copy is not None
         view = self.view

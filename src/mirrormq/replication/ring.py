@@ -79,6 +79,7 @@ from typing import NamedTuple
 
 from mirrormq.metadata.ring_view import View
 from mirrormq.replication.common_history import NOT_AT_ALL, History, agreed
+from mirrormq.replication.member_states import BEHIND, DIVERGED, FOLLOWING, FRESH, MASTER
 from mirrormq.replication.operation_log import OperationLog
 from mirrormq.replication.replication_limits import DEFAULT_LIMITS, ReplicationLimits
 from mirrormq.replication.ring_messages import OperationBatch, ProgressReport
@@ -161,18 +162,14 @@ class Ring:
         self.agreed_up_to = NOT_AT_ALL
         """Last operation in common with the master's history, if this member has diverged. Later ones never
         happened."""
-        self._diverged = False
         self._requested_at: tuple[int, int] | None = None
         """Version and last operation at the last request to the left neighbour: one per state is enough."""
         self._set_view(view)
-        self.fresh = not self.is_master
-        """This member has not received a batch yet, and begins at the start of the first one."""
-        self._lacking = self.fresh
+        self.state = MASTER if view.master == me else FRESH
+        self._lacking = self.state is FRESH
 
     def _set_view(self, view: View) -> None:
         self.view = view
-        self.is_master = view.master == self.me
-        """Whether this node orders the operations."""
         self.is_member = self.me in view.members
         joined, generations = dict(view.joined), dict(view.sync_generations)
         self._joined = {name: joined.get(name, 0) for name in view.members}
@@ -200,19 +197,14 @@ class Ring:
         return self.log.stable
 
     @property
-    def established(self) -> bool:
-        """Return whether this member knows the base of the present epoch, and has followed from there."""
-        return not self.fresh and self.history[-1][0] == self.view.epoch
+    def is_master(self) -> bool:
+        """Whether this node orders the operations."""
+        return self.state is MASTER
 
     @property
     def takes_part(self) -> bool:
         """Return whether this member may send operations and reports."""
-        return (
-            self.is_member
-            and not self.fresh
-            and not self._diverged
-            and self.history[-1][0] == self.view.epoch
-        )
+        return self.is_member and (self.state is FOLLOWING or self.state is MASTER)
 
     # -- input ----------------------------------------------------------------------------------
 
@@ -256,21 +248,23 @@ class Ring:
             self._early.clear()
 
     def _accept_history(self, operation_batch: OperationBatch) -> bool:
-        if self.fresh:
+        if self.state is FRESH:
             # Begin only at the start of the sender's whole log (invariant 7). Begun in the middle, this
             # member's log would lack operations above the stable mark (invariant 3).
             if operation_batch.first != operation_batch.stable + 1:
                 self._lacking = True
                 return False
-            self.fresh = False
             self._begin(operation_batch)
-        elif operation_batch.epoch > self.history[-1][0]:
+        elif self.state is BEHIND:
             limit = agreed(self.history, operation_batch.history)
-            self._diverged = limit is not None and self.received > limit
+            if limit is not None and self.received > limit:
+                self.state = DIVERGED
             self.agreed_up_to = limit if limit is not None else self.received
-        if not self._diverged:
-            self.history = operation_batch.history
-        return not self._diverged
+        if self.state is DIVERGED:
+            return False
+        self.history = operation_batch.history
+        self.state = FOLLOWING if self.history[-1][0] == self.view.epoch else BEHIND  # invariant 6
+        return True
 
     def _begin(self, operation_batch: OperationBatch) -> None:
         """Begin at the start of a neighbour's log. A member that missed operations is not synchronised."""
@@ -283,8 +277,9 @@ class Ring:
         known = self.received - operation_batch.first + 1
         if known < 0:
             # Operations before the start of the sender's log are cut: no member can send them any longer.
-            self._diverged = operation_batch.first == operation_batch.stable + 1
-            self._lacking = not self._diverged
+            if operation_batch.first == operation_batch.stable + 1:
+                self.state = DIVERGED
+            self._lacking = self.state is not DIVERGED
             self.agreed_up_to = self.received
             return
         unknown = operation_batch.operations[known:]
@@ -316,20 +311,23 @@ class Ring:
         self.reports = {name: kept[name] for name in kept if joined.get(name) == self._joined.get(name)}
         self._sent_right = self._sent_report = None
         self._passed = self.stable
-        self._diverged = self._diverged and not new_epoch
+        was_fresh = self.state is FRESH
+        if new_epoch and view.master == self.me:
+            self.state = MASTER
+        elif new_epoch and not was_fresh:
+            self.state = BEHIND
         if not self.is_member:
             return
         if new_epoch and self.is_master:
             # A master that began again holds more than its operations account for: with a history of its
             # own, every other member begins again, too.
-            synchronised = not self.fresh and view.sync_generation(self.me) == self.attempt
+            synchronised = not was_fresh and view.sync_generation(self.me) == self.attempt
             before = self.history[1 - self.limits.history_max :] if synchronised else []
             self.history = [*before, (view.epoch, self.received)]
             completed = self.stable if synchronised else NOT_AT_ALL
             self.completed = Completed(completed, completed)
-            self.fresh = False
         early, self._early, self._early_bytes = self._early, [], 0
-        self._lacking = self._lacking or missed or self.fresh
+        self._lacking = self._lacking or missed or self.state is FRESH
         for sender, operation_batch in early:
             self.receive(sender, operation_batch)
         early_reports, self._early_reports = self._early_reports, {}
@@ -366,7 +364,7 @@ class Ring:
                 operation_batches = [
                     (right, operation_batch) for operation_batch in self._operation_batches(idle)
                 ]
-        diverged, self._diverged = self._diverged, False
+        diverged = self.state is DIVERGED
         return RingWork(operation_batches, report, self.take_operations(), diverged, self._must_request())
 
     def take_operations(self) -> list[bytes]:
