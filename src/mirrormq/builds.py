@@ -29,7 +29,9 @@ _MODULES_BY_PACKAGE = {
     "storage": "journal journal_records journal_writer queue_store position_table segments disk disk_stats "
     "damage message_reader",
     "broker": "broker channel_states connection_base outbox traffic_counters",
-    "replication": "copy_reports replica_manager",
+    "replication": "copy_reports replica_manager replica ring member_states operation_log common_history lag "
+    "replicating_backing mirror_copy",
+    "peers": "framing lanes stream",
     "remote": "remote_endpoint served_queues",
     "runtime": "amqp_socket client_sockets turn_loop turn_times",
     "events": "log_buffer",

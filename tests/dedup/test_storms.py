@@ -119,6 +119,7 @@ def mirrors_do_not_listen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MirrorCopy, "_append", deaf)
 
 
+@pytest.mark.patches_core
 @pytest.mark.parametrize("mutant", [forgets_publishers, mirrors_do_not_listen])
 def test_a_broker_that_is_wrong_is_found_out(
     mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch

@@ -80,6 +80,7 @@ def takes_batches_at_their_word(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mirror_sync.MirrorSynchroniser, "joined", mutant)
 
 
+@pytest.mark.patches_core
 @pytest.mark.parametrize(
     "mutate", [confirms_at_once, compares_numbers_only, forgets_producers, takes_batches_at_their_word]
 )

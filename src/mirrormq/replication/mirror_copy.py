@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count, repeat
 
-import msgspec
-
 from mirrormq import limits
 from mirrormq.errors import DamageError
 from mirrormq.queues.backing import QueueStore
@@ -298,14 +296,7 @@ class MirrorCopy:
             else:
                 payloads, times = append.payloads(), append.times(self._store.now_ms)
                 for offset in wanted:
-                    single = msgspec.structs.replace(
-                        append,
-                        first_sequence=first + offset,
-                        publishes=[payloads[offset]],
-                        contents=[append.contents[offset]],
-                        ingested_ms=[times[offset]],
-                    )
-                    self._keep(single)
+                    self._keep(append.single(offset, payloads[offset], times[offset]))
         self.deliver(self.delivered_up_to)  # a store that had no messages took no marks either
 
     def peek_unstored(self, first: int, end: int, limit: int) -> list[Message]:

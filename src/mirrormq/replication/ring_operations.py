@@ -44,6 +44,16 @@ class AppendOperation(msgspec.Struct, frozen=True, array_like=True, tag="a"):
         times = [each or now_ms for each in self.ingested_ms] or [now_ms]
         return times if len(times) == len(self.contents) else times * len(self.contents)
 
+    def single(self, offset: int, publish: bytes, ingested_ms: int) -> AppendOperation:
+        """Return one of the messages as an operation of its own, with its publish payload and time."""
+        return msgspec.structs.replace(
+            self,
+            first_sequence=self.first_sequence + offset,
+            publishes=[publish],
+            contents=[self.contents[offset]],
+            ingested_ms=[ingested_ms],
+        )
+
 
 class RemoveOperation(msgspec.Struct, frozen=True, array_like=True, tag="r"):
     """Removal of messages: ascending (first sequence, count)."""
