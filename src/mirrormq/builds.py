@@ -30,7 +30,7 @@ _MODULES_BY_PACKAGE = {
     "damage message_reader",
     "broker": "broker channel_states connection_base outbox traffic_counters",
     "replication": "copy_reports replica_manager replica ring member_states operation_log common_history lag "
-    "replicating_backing mirror_copy",
+    "replicating_backing mirror_copy mirror_sync",
     "peers": "framing lanes stream",
     "remote": "remote_endpoint served_queues",
     "runtime": "amqp_socket client_sockets turn_loop turn_times",

@@ -76,14 +76,19 @@ class ReplicaOptions:
         """Visit the replica, because its master has operations to send: in this turn if they are urgent."""
 
 
-class ReplicaWork(NamedTuple):
+class ReplicaWork:
     """Output of a replica after a call."""
 
-    sends: list[tuple[str, ReplicaMessage]]
-    proposal: View | None
-    """View that the metadata should adopt, if nothing has changed meanwhile."""
-    completed: Completed | None
-    """Progress of the ring; master only."""
+    __slots__ = ("completed", "proposal", "sends")
+
+    def __init__(
+        self, sends: list[tuple[str, ReplicaMessage]], proposal: View | None, completed: Completed | None
+    ) -> None:
+        self.sends = sends
+        self.proposal = proposal
+        """View that the metadata should adopt, if nothing has changed meanwhile."""
+        self.completed = completed
+        """Progress of the ring; master only."""
 
 
 class UnconfirmedOperations(NamedTuple):

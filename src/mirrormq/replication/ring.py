@@ -95,19 +95,29 @@ class Completed(NamedTuple):
     durable: int
 
 
-class RingWork(NamedTuple):
-    """Work that is due after a call of `Ring.take`."""
+class RingWork:
+    """Work that is due after a call of `Ring.take`. No named tuple, whose creation is interpreted code."""
 
-    operation_batches: list[tuple[str, OperationBatch]]
-    report: ProgressReport | None
-    """Progress report for the master."""
-    operations: list[bytes]
-    """Operations to apply, in order; the last of them has the number `received`."""
-    diverged: bool
-    """This member has operations that the master lacks, or lacks some that no member can send any longer. It
-    must begin again."""
-    lacking: bool
-    """This member lacks operations that its left neighbour has, and should request them."""
+    __slots__ = ("diverged", "lacking", "operation_batches", "operations", "report")
+
+    def __init__(
+        self,
+        operation_batches: list[tuple[str, OperationBatch]],
+        report: ProgressReport | None,
+        operations: list[bytes],
+        diverged: bool,
+        lacking: bool,
+    ) -> None:
+        self.operation_batches = operation_batches
+        self.report = report
+        """Progress report for the master."""
+        self.operations = operations
+        """Operations to apply, in order; the last of them has the number `received`."""
+        self.diverged = diverged
+        """This member has operations that the master lacks, or lacks some that no member can send any longer.
+        It must begin again."""
+        self.lacking = lacking
+        """This member lacks operations that its left neighbour has, and should request them."""
 
 
 def order(view: View) -> tuple[str, ...]:
