@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +24,7 @@ from mirrormq.testing import Cluster
 from mirrormq.wire.frames import PROTOCOL_HEADER
 from tests.brokers.ports import accepts, free_ports
 from tests.management.conftest import managed
+from tests.management.http import Client
 from tests.needs import not_installed
 
 DEADLINE_S = 60.0
@@ -69,9 +71,11 @@ def haproxy(text: str, port: int, directory: Path) -> Iterator[None]:
         ),
         (("127.0.0.1:5672", "--tls", "127.0.0.1:5671", "--tls", "[::1]:5671", "--maxconn", "100"), 3),
         (("127.0.0.1:5672", "--admin-socket", "/tmp/h.sock"), 1),
+        (("127.0.0.1:5672", "[::1]:5672", "--lua", "LUA", "--proxy-protocol"), 2),
     ],
 )
 def test_haproxy_takes_the_file(words: tuple[str, ...], servers: int, tmp_path: Path) -> None:
+    words = tuple(str(tmp_path / "nodes.lua") if word == "LUA" else word for word in words)
     done = mirrormq("haproxy-config", *words, "--data", str(tmp_path))
     assert done.returncode == 0, done.stderr
     (tmp_path / "haproxy.cfg").write_text(done.stdout)
@@ -140,6 +144,8 @@ def test_keepalived_takes_the_file(words: tuple[str, ...], tmp_path: Path) -> No
             "--admin-socket: 'h.sock' must be an absolute",
         ),
         (("haproxy-config", "a:1", "--admin-socket", "/h\n  x"), "--admin-socket: '/h\\n  x' must be an"),
+        (("haproxy-config", "a:1", "--lua", "/h x"), "--lua: '/h x' must have at most 90 characters"),
+        (("haproxy-config", "a:1", "--lua", "/not/there.lua"), "--lua: /not/there.lua cannot be written:"),
         (("keepalived-config", "--interface", "a b"), "'a b' is not a valid name of a network interface."),
     ],
 )
@@ -231,6 +237,37 @@ def frozen_node_is_left(cluster: Cluster, port: int, management_port: int) -> No
     for connection in (*connections, again):
         with suppress(pika.exceptions.AMQPError):  # Those of the frozen node are closed.
             connection.close()
+
+
+SHAKES_S = 4.0
+"""Time of handshakes after a freeze: the checks take 3 s to notice it."""
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+def test_with_the_lua_script_no_client_reaches_a_frozen_node(host: str, tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    with Cluster(nodes=3) as cluster:
+        # A node listens on IPv6 loopback, too, where there is one.
+        nodes = [f"{host}:{cluster.port(number)}" for number in range(3)]
+        text = mirrormq(
+            "haproxy-config", *nodes, "--bind", f"127.0.0.1:{port}", "--statistics-bind", "none",
+            "--lua", str(tmp_path / "nodes.lua"),
+        ).stdout  # fmt: skip
+        with haproxy(text, port, tmp_path):
+            wait_for(lambda: shake_hands(port), "the proxy has no node")
+            parameters = pika.ConnectionParameters("127.0.0.1", port)
+            connections = [pika.BlockingConnection(parameters) for _ in range(6)]
+            rows = Client(cluster.management_port(0)).get("connections?columns=node")
+            assert Counter(row["node"] for row in rows) == {cluster.name(number): 2 for number in range(3)}
+            for connection in connections:
+                connection.close()
+            cluster.freeze(0)
+            until_s, shakes, longest_s = time.monotonic() + SHAKES_S, 0, 0.0
+            while (began_s := time.monotonic()) < until_s:
+                assert shake_hands(port), f"handshake {shakes} after the freeze"
+                shakes, longest_s = shakes + 1, max(longest_s, time.monotonic() - began_s)
+            print(f"{shakes} handshakes, the longest took {longest_s:.2f} s")
+            cluster.thaw(0)
 
 
 def answers(management_port: int) -> bool:

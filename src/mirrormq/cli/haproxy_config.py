@@ -5,6 +5,7 @@ that: the kernel accepts connections for a frozen process. The check therefore s
 protocol header and expects the first frame of a node. The HTTP API is checked by a request that needs no
 login. When a node fails a check, the proxy closes its clients' connections at once, and they reconnect to
 another node. A connection that reaches a node which has just stopped is sent to another one (`redispatch`).
+With `--lua` no client reaches a node that has just frozen (`cli.haproxy_lua`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Annotated, NamedTuple, NoReturn
 
 import typer
 
+from mirrormq.cli.haproxy_lua import finder_lines, lua_script
 from mirrormq.cli.local_ports import PORT_MAX
 from mirrormq.cli.processes import ClusterError, LocalCluster
 
@@ -34,7 +36,7 @@ global
     # Largest number of client connections. HAProxy needs two open files for each; it refuses to start if the
     # hard limit of open files (ulimit -Hn, LimitNOFILE= of systemd) is lower.
     maxconn {maxconn}
-{admin_socket}
+{admin_socket}{lua}
 defaults
     mode tcp
     # A node that has just stopped refuses connections until the checks notice it: try another node at once.
@@ -56,6 +58,10 @@ HAPROXY_ADMIN_SOCKET = """\
     stats socket {path} mode 600 level admin
 """
 
+HAPROXY_LUA_LOAD = """\
+    lua-load {path}
+"""
+
 HAPROXY_AMQP = """
 listen {name}
     bind {bind}
@@ -65,7 +71,7 @@ listen {name}
     tcp-check connect{check_options}
     tcp-check send-binary 414d515000000901
     tcp-check expect binary 01000000
-{servers}
+{finder}{servers}
 """
 
 HAPROXY_MANAGEMENT = """
@@ -89,6 +95,8 @@ listen statistics
     stats enable
     stats uri /
 """
+
+STATISTICS = "127.0.0.1:8404"
 
 MAXCONN = 4_000
 """Connections that need 8,024 open files. HAProxy does not start if the hard limit is lower; containers and
@@ -123,12 +131,11 @@ def haproxy_config(
         list[str] | None, typer.Option(help="HOST:PORT of a node's HTTP API; may be repeated.")
     ] = None,
     management_bind: Annotated[str, typer.Option(help="HOST:PORT of the HTTP API.")] = "127.0.0.1:15670",
-    statistics_bind: Annotated[
-        str, typer.Option(help="HOST:PORT of HAProxy's own statistics page, or none.")
-    ] = "127.0.0.1:8404",
+    statistics_bind: Annotated[str, typer.Option(help="HOST:PORT of HAProxy's page, or none.")] = STATISTICS,
     admin_socket: Annotated[
         str, typer.Option(help="Path of HAProxy's admin socket, for 'mirrormq migrate' and maintenance.")
     ] = "",
+    lua: Annotated[str, typer.Option(help="File for a Lua script: no client reaches a frozen node.")] = "",
     maxconn: Annotated[int, typer.Option(min=1, help="Largest number of client connections.")] = MAXCONN,
     proxy_protocol: Annotated[
         bool,
@@ -150,9 +157,10 @@ def haproxy_config(
         amqp, apis = (nodes, management or []) if nodes else _nodes_of(data, management)
         frontends = HaproxyFrontends(
             amqp, tls or [], apis, bind, tls_bind, management_bind, statistics_bind, maxconn, proxy_protocol,
-            admin_socket,
+            admin_socket, str(Path(lua).absolute()) if lua else "",
         )  # fmt: skip
         text, exposed = haproxy_text(frontends), _exposed(frontends)
+        _write_lua(frontends)
     except (ClusterError, ProxyConfigError) as error:
         refuse("haproxy-config", str(error))
     for frontend in exposed:
@@ -173,6 +181,7 @@ class HaproxyFrontends(NamedTuple):
     maxconn: int = MAXCONN
     proxy_protocol: bool = False
     admin_socket: str = ""
+    lua: str = ""
 
 
 def _exposed(wanted: HaproxyFrontends) -> list[str]:
@@ -202,12 +211,16 @@ def haproxy_text(wanted: HaproxyFrontends) -> str:
     check = " send-proxy" if wanted.proxy_protocol else ""
     parts = [
         HAPROXY.format(
-            count=len(wanted.nodes), maxconn=wanted.maxconn, admin_socket=_admin_socket(wanted.admin_socket)
+            count=len(wanted.nodes),
+            maxconn=wanted.maxconn,
+            admin_socket=_admin_socket(wanted.admin_socket),
+            lua=_lua_load(wanted.lua),
         ),
         HAPROXY_AMQP.format(
             name="amqp",
             bind=host_and_port(wanted.bind, "--bind"),
             check_options=check,
+            finder=finder_lines(len(wanted.nodes)) if wanted.lua else "",
             servers=_servers(wanted.nodes, send),
         ),
     ]
@@ -215,7 +228,9 @@ def haproxy_text(wanted: HaproxyFrontends) -> str:
         servers = _servers(wanted.tls_nodes, send, CHECK_CERTIFICATE)
         bind = host_and_port(wanted.tls_bind, "--tls-bind")
         parts.append(
-            HAPROXY_AMQP.format(name="amqps", bind=bind, check_options=check + " ssl", servers=servers)
+            HAPROXY_AMQP.format(
+                name="amqps", bind=bind, check_options=check + " ssl", finder="", servers=servers
+            )
         )
     if wanted.apis:
         bind = host_and_port(wanted.management_bind, "--management-bind")
@@ -230,6 +245,21 @@ def _admin_socket(path: str) -> str:
     if path and not SOCKET_PATH.fullmatch(path):
         raise ProxyConfigError(f"--admin-socket: {path!r} must be an absolute path of at most 90 characters.")
     return HAPROXY_ADMIN_SOCKET.format(path=path) if path else ""
+
+
+def _lua_load(path: str) -> str:
+    if path and not SOCKET_PATH.fullmatch(path):
+        raise ProxyConfigError(f"--lua: {path!r} must have at most 90 characters, none of them special.")
+    return HAPROXY_LUA_LOAD.format(path=path) if path else ""
+
+
+def _write_lua(wanted: HaproxyFrontends) -> None:
+    if not wanted.lua:
+        return
+    try:
+        Path(wanted.lua).write_text(lua_script("amqp", len(wanted.nodes), wanted.proxy_protocol))
+    except OSError as error:
+        raise ProxyConfigError(f"--lua: {wanted.lua} cannot be written: {error.strerror}.") from None
 
 
 def _nodes_of(data: Path, management: list[str] | None) -> tuple[list[str], list[str]]:

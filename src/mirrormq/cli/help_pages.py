@@ -20,7 +20,7 @@ OTHERS = "Other commands"
 
 VALUES = {
     "DIRECTORY": ("data", "directory", "history", "state", "to", "source"),
-    "FILE": ("conf", "cookie_file", "report", "progress"),
+    "FILE": ("conf", "cookie_file", "lua", "report", "progress"),
     "HOST:PORT": (
         "amqp", "bind", "cluster", "management", "management_bind", "proxy", "statistics_bind",
         "tls", "tls_bind",
