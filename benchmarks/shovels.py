@@ -26,7 +26,9 @@ from tests.management.http import Client
 from tests.waiting import until
 
 RESULTS = Path(__file__).with_name("BRIDGES.md")
-MESSAGES, ROUNDS = 50_000, 3
+MESSAGES, ROUNDS = 200_000, 3
+"""Messages and rounds. The start of a shovel takes part of a second, as long as 50,000 messages need."""
+
 TARGET = 8.0
 """Wanted ratio to RabbitMQ."""
 
