@@ -22,7 +22,7 @@ from typing import Any
 
 from mirrormq.cli import local_ports
 from mirrormq.cli.local_node import LocalNode, end, is_frozen, is_running, send
-from mirrormq.cli.signals import ended_by_signals
+from mirrormq.cli.signals import ended_by_signals, signals_held
 from mirrormq.config.settings_loader import default_runtime_directory
 from mirrormq.control.control_client import NodeUnreachable, answers, call
 from mirrormq.control.control_protocol import ControlError, Request
@@ -185,7 +185,8 @@ class LocalCluster:
         log.parent.mkdir(parents=True, exist_ok=True)
         self._log_size_at_start[node.name] = log.stat().st_size if log.exists() else 0
         environment = {**os.environ, "MIRRORMQ_RUNTIME_DIR": self.runtime_directory}
-        with log.open("ab") as output:
+        # A signal during the start of the process would leave a node that no command stops.
+        with log.open("ab") as output, signals_held():
             child = subprocess.Popen(
                 self._command(node),
                 stdin=subprocess.DEVNULL,
@@ -194,9 +195,9 @@ class LocalCluster:
                 env=environment,
                 start_new_session=True,
             )
-        self._children[child.pid] = child
-        node.pid = child.pid
-        self._save()
+            self._children[child.pid] = child
+            node.pid = child.pid
+            self._save()
 
     def _command(self, node: LocalNode) -> list[str]:
         command = [*node.prefix, sys.executable, "-m", "mirrormq.cli.main", "server", "--name", node.name]
@@ -230,8 +231,10 @@ class LocalCluster:
         except OSError:
             return f"see {log}."
         lines = [line.strip() for line in output.decode(errors="replace").splitlines() if line.strip()]
-        if lines and lines[-1].startswith(ERROR_PREFIX):
-            return f"{lines[-1].removeprefix(ERROR_PREFIX)} (log: {log})"
+        # Another process may write to the log after the node has ended.
+        errors = [line for line in lines if line.startswith(ERROR_PREFIX)]
+        if errors:
+            return f"{errors[-1].removeprefix(ERROR_PREFIX)} (log: {log})"
         words = " / ".join(lines[-LOG_TAIL_LINES:])
         return f"{words} (log: {log})" if words else f"the log is empty: {log}."
 
