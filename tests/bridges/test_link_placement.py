@@ -10,6 +10,9 @@ from mirrormq.metadata.link_records import Link, LinkChange
 from mirrormq.metadata.records import Node, Parameter, Policy, Queue, Vhost
 from mirrormq.metadata.state import MetadataState
 
+ROUNDS_MAX = 3
+"""Rounds after which a placement has nothing left to do."""
+
 
 class Leader:
     """Metadata state with the placement of its leader; applies what the placement proposes."""
@@ -28,9 +31,10 @@ class Leader:
             self.placement.follow(change)
 
     def work(self) -> None:
-        while self.placement.pending:
-            for command in self.placement.work():
+        for _ in range(ROUNDS_MAX):
+            for command in self.placement.work() if self.placement.pending else ():
                 self.apply(command)
+        assert not self.placement.pending, "its own changes give it more to do"
 
     def shovel(self, name: str) -> None:
         self.apply(c.PutParameter(Parameter("/", "shovel", name, {})))
@@ -132,6 +136,18 @@ def test_the_link_of_a_queue_without_a_master_keeps_its_epoch() -> None:
     leader.work()
     again = leader.state.links[link.key]
     assert (again.node, again.incarnation, again.epoch) == ("a", 2, 2)
+
+
+def test_the_link_of_a_queue_stays_while_its_master_has_stopped_and_none_has_been_chosen() -> None:
+    leader = Leader("a", "b")
+    leader.apply(c.PutParameter(Parameter("/", "federation-upstream", "u", {"uri": "amqp://"})))
+    leader.apply(c.PutPolicy(Policy("/", "p", "^q$", definition={"federation-upstream": "u"})))
+    leader.apply(c.PutQueue(Queue("/", "q", queue_id=1, node="a")))
+    leader.work()
+    [link] = leader.state.links.values()
+    leader.apply(c.PutNode(Node("a", incarnation=1, running=False)))
+    leader.work()
+    assert leader.state.links[link.key] == link
 
 
 def static(leader: Leader, node: str, *names: str, running: bool = True, incarnation: int = 1) -> None:

@@ -112,13 +112,13 @@ class LinkPlacement:
         homeless: list[WantedLink] = []
         for link in wanted.values():
             assigned = state.links.get(link.key)
-            if assigned is not None and _is_well(assigned, link, nodes, _candidates(link, nodes, able)):
+            if assigned is not None and _is_well(assigned, nodes, _candidates(link, nodes, able)):
                 load[assigned.node] += 1
             else:
                 homeless.append(link)
         changes = []
         for link in sorted(homeless):
-            node = link.node if link.node in nodes else _least_loaded(load, _candidates(link, nodes, able))
+            node = _least_loaded(load, _candidates(link, nodes, able))
             if not node:
                 continue
             load[node] += 1
@@ -138,18 +138,18 @@ class LinkPlacement:
 def _candidates(link: WantedLink, nodes: dict[str, Node], able: list[str]) -> list[str]:
     """Return the running nodes that may have a link: of those that can run it, first those not in
     maintenance."""
+    if link.node:
+        return [link.node] if link.node in nodes else []
     among = link.among
     if among is None:
         return able
     return [name for name in able if name in among] or [name for name in nodes if name in among]
 
 
-def _is_well(assigned: Link, wanted: WantedLink, nodes: dict[str, Node], able: list[str]) -> bool:
-    """Return whether an assignment names a running incarnation on a node that should have the link."""
+def _is_well(assigned: Link, nodes: dict[str, Node], candidates: list[str]) -> bool:
+    """Return whether an assignment names a running incarnation of a node that may have the link."""
     node = nodes.get(assigned.node)
-    if node is None or node.incarnation != assigned.incarnation:
-        return False
-    return wanted.node in ("", assigned.node) and (assigned.node in able or wanted.node == assigned.node)
+    return node is not None and node.incarnation == assigned.incarnation and assigned.node in candidates
 
 
 def _least_loaded(load: Counter[str], able: list[str]) -> str:

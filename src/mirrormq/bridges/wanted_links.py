@@ -15,7 +15,7 @@ class WantedLink(NamedTuple):
 
     key: LinkKey
     node: str = ""
-    """Node that the link must run on, if it runs; empty: any node."""
+    """Node that the link must run on, and no other while that one is stopped; empty: any node."""
     among: frozenset[str] | None = None
     """Nodes that are able to run the link; None: all."""
 
