@@ -229,6 +229,8 @@ queues_deleted_total
 
 _MIRRORMQ = {
     GAUGE: """
+bridge_backlog
+    Messages that wait at the sources of connected links, up to 30 s old
 bridge_links
     Links of shovels and federation on this node, by state
 bridge_pending
