@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from mirrormq.auth import password_queue
-from mirrormq.auth.addresses import address_block
+from mirrormq.auth.client_peer import address_block
 from mirrormq.auth.password_queue import PENDING_MAX, PENDING_PER_ADDRESS_MAX, PENDING_PER_USER_MAX
 from mirrormq.auth.passwords import SCRYPT, PasswordCheck, hash_password, salt_bytes, verify_login
 from mirrormq.metadata.records import User

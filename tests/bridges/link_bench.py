@@ -13,7 +13,7 @@ from collections.abc import Callable
 from mirrormq.auth.client_peer import Peer
 from mirrormq.bridges.link import Link, Phase, Side
 from mirrormq.bridges.link_plan import Destination, LinkPlan, Outgoing, Source, Subscription
-from mirrormq.bridges.setup_scripts import declared_queue
+from mirrormq.bridges.link_setup import declared_queue
 from mirrormq.client.amqp_uri import AmqpUri, parse_amqp_uri
 from mirrormq.client.client_connection import ClientConnection
 from mirrormq.client.client_events import Closed, CloseReason, Delivery, Opened

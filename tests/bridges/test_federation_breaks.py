@@ -8,7 +8,7 @@ from mirrormq.bridges.federation_exchange import exchange_plan
 from mirrormq.bridges.federation_links import EXCHANGE_LINK, FederatedExchange, link_name
 from mirrormq.bridges.federation_parameters import upstream_of
 from mirrormq.bridges.link import CHECK_INTERVAL_MS, Link, Phase, Side
-from mirrormq.bridges.link_context import LinkContext
+from mirrormq.bridges.link_plan import LinkContext
 from mirrormq.metadata.records import Exchange
 from mirrormq.wire import methods
 from tests.bridges.link_bench import LinkBench, drained, plan_between_queues

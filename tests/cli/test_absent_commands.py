@@ -10,7 +10,7 @@ from contextlib import redirect_stderr, redirect_stdout
 import pytest
 
 from mirrormq.cli import ctl
-from mirrormq.control.suggestions import likeness, suggestion
+from mirrormq.control.hints import likeness, suggestion
 from tests.brokers.rabbitmq import RabbitMQ, script_directory
 
 LINES = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirrormq.runtime.turn_times import SECONDS_KEPT, TurnTimes
+from mirrormq.runtime.turn_loop import SECONDS_KEPT, TurnTimes
 from tests.management.conftest import managed
 from tests.management.http import Client
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from mirrormq.peers.stream_frames import StreamFrame, StreamHello
-from mirrormq.peers.stream_limits import DEFAULT_LIMITS
+from mirrormq.peers.peer_limits import DEFAULT_STREAM_LIMITS
+from mirrormq.peers.stream import StreamFrame, StreamHello
 from mirrormq.peers.streams import Streams
 from mirrormq.remote.remote_messages import Item, RemoteMessage, Touch
 
@@ -177,18 +177,18 @@ def test_a_receiver_reports_after_many_parcels() -> None:
     a, b = End("a"), End("b")
     linked(a, b)
     stream = a.streams.to("b", 1)
-    for number in range(DEFAULT_LIMITS.parcels_unreported_max + 1):
+    for number in range(DEFAULT_STREAM_LIMITS.parcels_unreported_max + 1):
         stream.put(item(number))
         stream.flush()
     for message in a.out:
         b.receive("a", message)
-    assert b.out == [StreamFrame(0, DEFAULT_LIMITS.parcels_unreported_max + 1, [])]
+    assert b.out == [StreamFrame(0, DEFAULT_STREAM_LIMITS.parcels_unreported_max + 1, [])]
 
 
 def test_a_large_parcel_leaves_at_once() -> None:
     a, b = End("a"), End("b")
     linked(a, b)
-    a.streams.to("b", 1).put(item(1), DEFAULT_LIMITS.parcel_bytes + 1)
+    a.streams.to("b", 1).put(item(1), DEFAULT_STREAM_LIMITS.parcel_bytes + 1)
     assert len(a.out) == 1
 
 

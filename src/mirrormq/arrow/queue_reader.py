@@ -19,8 +19,7 @@ from mirrormq.spark.client.range_reader import QueueRange, read_all
 from mirrormq.spark.data_source_options import SourceOptions, source_options
 from mirrormq.spark.option_reader import OptionError
 from mirrormq.spark.source.arrow import ArrowColumns
-from mirrormq.spark.source.browsed_ranges import ending, starting
-from mirrormq.spark.source.queue_extents import QueueExtents
+from mirrormq.spark.source.queue_extents import QueueExtents, ending, starting
 
 
 def read(

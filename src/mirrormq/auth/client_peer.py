@@ -1,8 +1,8 @@
-"""Remote end of a client connection: addresses and TLS facts."""
+"""Remote end of a client connection: addresses, the unit of limits per address, and TLS facts."""
 
 from __future__ import annotations
 
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import NamedTuple
 
 from mirrormq.metadata.records import User
@@ -59,3 +59,20 @@ def is_loopback(host: str) -> bool:
         return False
     mapped = getattr(address, "ipv4_mapped", None)
     return address.is_loopback or (mapped is not None and mapped.is_loopback)
+
+
+IPV6_PREFIX_BITS = 64
+"""Smallest IPv6 network that a provider assigns to one customer: a single host can use all of it."""
+
+
+def address_block(host: str) -> str:
+    """Return the address that limits count: IPv4 whole, IPv6 by its /64 network, other text unchanged."""
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if not isinstance(address, IPv6Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ip_network((int(address), IPV6_PREFIX_BITS), strict=False))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from mirrormq.auth.addresses import address_block
+from mirrormq.auth.client_peer import address_block
 from mirrormq.auth.passwords import PasswordCheck
 
 PENDING_PER_ADDRESS_MAX = 64

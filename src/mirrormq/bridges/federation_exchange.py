@@ -15,10 +15,10 @@ from dataclasses import replace
 from mirrormq.bridges.federation_bindings import Place, UpstreamBinding, upstream_bindings
 from mirrormq.bridges.federation_headers import Origin, exchange_properties
 from mirrormq.bridges.federation_links import INTERNAL_PURPOSE, FederatedExchange
-from mirrormq.bridges.link_context import LinkContext
 from mirrormq.bridges.link_plan import (
     AckMode,
     Destination,
+    LinkContext,
     LinkPlan,
     Outgoing,
     Setup,

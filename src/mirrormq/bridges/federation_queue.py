@@ -7,10 +7,10 @@ from dataclasses import replace
 from mirrormq.bridges.federation_exchange import NOT_FOUND_CODE, cluster_of, no_setup
 from mirrormq.bridges.federation_headers import Origin, queue_properties
 from mirrormq.bridges.federation_links import FederatedQueue
-from mirrormq.bridges.link_context import LinkContext
 from mirrormq.bridges.link_plan import (
     AckMode,
     Destination,
+    LinkContext,
     LinkPlan,
     Outgoing,
     Setup,

@@ -21,9 +21,9 @@ from itertools import islice
 from typing import Protocol
 
 from mirrormq.bridges.link_plan import AckMode, LinkPlan, SetupFailed, Subscription
+from mirrormq.bridges.link_setup import SetupRun
 from mirrormq.bridges.link_status import LinkState, LinkStatus
 from mirrormq.bridges.rate_meter import RateMeter
-from mirrormq.bridges.setup_run import SetupRun
 from mirrormq.bridges.transfer import Transfer
 from mirrormq.client.amqp_uri import AmqpUri
 from mirrormq.client.client_channel import ClientChannel

@@ -16,9 +16,8 @@ from mirrormq.bridges.federation_links import (
     federated_queue,
 )
 from mirrormq.bridges.federation_queue import queue_plan
-from mirrormq.bridges.link_context import LinkContext
 from mirrormq.bridges.link_placement import SHOVEL, STATIC_SHOVEL
-from mirrormq.bridges.link_plan import LinkPlan
+from mirrormq.bridges.link_plan import LinkContext, LinkPlan
 from mirrormq.bridges.link_status import shown_uri
 from mirrormq.bridges.shovel_parameters import ShovelDefinition, definition_of
 from mirrormq.bridges.shovel_plan import ShovelTransform, forward_entry, plan_of

@@ -1,4 +1,6 @@
-"""Plan of a link: where messages come from, where they go, and when the source forgets them."""
+"""Plan of a link: where messages come from, where they go, and when the source forgets them; the context in
+which a plan is made.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from mirrormq.client.amqp_uri import AmqpUri
 from mirrormq.client.client_channel import ClientChannel
 from mirrormq.client.client_connection import ClientConnection
 from mirrormq.client.client_events import ChannelClosed, Delivery, Event, MethodReply
+from mirrormq.metadata.state import MetadataState
 from mirrormq.wire.fields import Table
 
 DEFAULT_PREFETCH = 1000
@@ -136,3 +139,14 @@ def required(request: bytes) -> Setup[MethodReply]:
     if isinstance(reply, ChannelClosed):
         raise SetupFailed(reply.text)
     return reply
+
+
+class LinkContext(NamedTuple):
+    """Facts about a running link and its node that a plan needs."""
+
+    state: MetadataState
+    cluster_name: str
+    now_s: Callable[[], int]
+    """Returns the Unix time."""
+    uri_indexes: Callable[[], tuple[int, int]]
+    """Returns the places of the URIs in use in the lists of source and destination."""

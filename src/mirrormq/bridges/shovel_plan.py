@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from mirrormq.bridges.link_plan import Destination, LinkPlan, Outgoing, Setup, Source, Subscription
+from mirrormq.bridges.link_setup import bound_exclusive_queue, declared_queue, existing_queue
 from mirrormq.bridges.link_status import shown_uri
-from mirrormq.bridges.setup_scripts import bound_exclusive_queue, declared_queue, existing_queue
 from mirrormq.bridges.shovel_parameters import AMQP_1_0, HEADERS_PROPERTY, ShovelDefinition
 from mirrormq.client.amqp_uri import parse_amqp_uri
 from mirrormq.client.client_connection import ClientConnection

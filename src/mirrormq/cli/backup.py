@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirrormq.cli import exit_codes
+from mirrormq.cli import program_exit
 
 if TYPE_CHECKING:
     from mirrormq.backup.backup_files import Manifest
@@ -134,4 +134,4 @@ def _reported(command: str, stopped: str) -> Iterator[None]:
     except KeyboardInterrupt:
         _clear()
         print(f"mirrormq {command}: stopped; {stopped}.", file=sys.stderr)
-        raise typer.Exit(exit_codes.INTERRUPTED) from None
+        raise typer.Exit(program_exit.INTERRUPTED) from None

@@ -8,9 +8,9 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from mirrormq.cli import exit_codes
+from mirrormq.cli import program_exit
 from mirrormq.cli.processes import ClusterError
-from mirrormq.cli.signals import ended_by_signals
+from mirrormq.cli.program_exit import ended_by_signals
 
 EXIT_NO_VERDICT = 2
 
@@ -71,7 +71,7 @@ def chaos(
     except KeyboardInterrupt:
         _fail(
             f"interrupted; there is no verdict, and the history in {history} is incomplete",
-            exit_codes.INTERRUPTED,
+            program_exit.INTERRUPTED,
         )
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")

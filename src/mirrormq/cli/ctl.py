@@ -19,8 +19,8 @@ from mirrormq.cli.invoke import check_app, columns_of, perform
 from mirrormq.cli.unsupported import REFUSED
 from mirrormq.control import hints
 from mirrormq.control.control_protocol import EXIT_UNAVAILABLE, EXIT_USAGE, ControlError
+from mirrormq.control.hints import suggestion
 from mirrormq.control.preconditions import LOCAL_ONLY, local_only_error
-from mirrormq.control.suggestions import suggestion
 from mirrormq.errors import ConfigurationError
 
 PROGRAM_USAGE = (

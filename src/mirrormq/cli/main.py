@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from mirrormq.cli import exit_codes
+from mirrormq.cli import program_exit
 from mirrormq.cli.server import plain_options, serve
 from mirrormq.errors import ConfigurationError, StartError
 
@@ -27,9 +27,9 @@ def main(arguments: list[str] | None = None) -> None:
     except StartError as error:
         print(f"mirrormq: {error}", file=sys.stderr)
         settings = isinstance(error, ConfigurationError)
-        sys.exit(exit_codes.CONFIGURATION if settings else exit_codes.UNAVAILABLE)
+        sys.exit(program_exit.CONFIGURATION if settings else program_exit.UNAVAILABLE)
     except KeyboardInterrupt:
-        sys.exit(exit_codes.INTERRUPTED)
+        sys.exit(program_exit.INTERRUPTED)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mirrormq.cli import exit_codes
+from mirrormq.cli import program_exit
 from mirrormq.cli.migrate_output import ProgressScreen
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def reported(command: str) -> Iterator[None]:
     except MigrationError as error:
         code, text = EXIT_USAGE, str(error)
     except KeyboardInterrupt:
-        code, text = exit_codes.INTERRUPTED, "stopped; run it again to continue"
+        code, text = program_exit.INTERRUPTED, "stopped; run it again to continue"
     else:
         return
     print(f"mirrormq migrate {command}: {text}.", file=sys.stderr)

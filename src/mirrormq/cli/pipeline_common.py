@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import typer
 
-from mirrormq.cli import exit_codes
+from mirrormq.cli import program_exit
 
 EXIT_UNUSABLE = 2
 """Exit code of a job that could not run: invalid option, no history, no Spark. Code 1 is a failed audit."""
@@ -58,4 +58,4 @@ def errors_reported(job: str, stopped: str = "run it again to continue") -> Iter
         raise typer.Exit(EXIT_UNUSABLE) from None
     except KeyboardInterrupt:
         print(f"mirrormq pipeline {job}: stopped; {stopped}", file=sys.stderr)
-        raise typer.Exit(exit_codes.INTERRUPTED) from None
+        raise typer.Exit(program_exit.INTERRUPTED) from None

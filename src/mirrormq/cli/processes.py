@@ -22,7 +22,7 @@ from typing import Any
 
 from mirrormq.cli import local_ports
 from mirrormq.cli.local_node import LocalNode, end, is_frozen, is_running, send
-from mirrormq.cli.signals import ended_by_signals, signals_held
+from mirrormq.cli.program_exit import ended_by_signals, signals_held
 from mirrormq.config.settings_loader import default_runtime_directory
 from mirrormq.control.control_client import NodeUnreachable, answers, call
 from mirrormq.control.control_protocol import ControlError, Request

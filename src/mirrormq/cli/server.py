@@ -1,4 +1,4 @@
-"""Command `mirrormq server`: its options, its settings, and the node in the foreground."""
+"""Command `mirrormq server`: its options, its settings, its banner, and the node in the foreground."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrormq.cli.banner import banner
+from mirrormq import __version__
 from mirrormq.cli.data_lock import locked
 from mirrormq.config import cookie
 
 if TYPE_CHECKING:
-    from mirrormq.config.settings import Settings
+    from mirrormq.config.settings import Address, Settings
 
 TEXT_OPTIONS = ("name", "management", "cluster")
 PATH_OPTIONS = ("data", "conf", "cookie_file")
@@ -87,3 +87,25 @@ def server_settings(
         conf = Path(os.environ["MIRRORMQ_CONF"])
     settings = load_settings(flags, os.environ, conf)
     return replace(settings, cookie=cookie.find_cookie(os.environ, cookie_file))
+
+
+def banner(settings: Settings, cookie: Path | None) -> str:
+    """Return version, addresses, files and the way to stop, for a terminal; `cookie` is None where the
+    environment holds the secret itself."""
+    rows = [("data", str(settings.data_directory.absolute()))]
+    rows += [("amqp", str(address)) for address in settings.amqp_listeners]
+    rows += [("amqps", str(address)) for address in settings.tls_listeners]
+    if settings.management_listener is not None:
+        rows.append(("page", _page("http", settings.management_listener)))
+    if settings.management_tls_listener is not None:
+        rows.append(("page", _page("https", settings.management_tls_listener)))
+    if settings.cluster_listener is not None:
+        rows.append(("cookie", "MIRRORMQ_COOKIE" if cookie is None else str(cookie.absolute())))
+    rows.append(("stop", "Ctrl-C or SIGTERM"))
+    lines = [f"  {name:<8}{text}" for name, text in rows]
+    return "\n".join([f"MirrorMQ {__version__}, node {settings.name}", *lines])
+
+
+def _page(scheme: str, address: Address) -> str:
+    """Return a URL that this host can open; an address without a host listens on every interface."""
+    return f"{scheme}://{address._replace(host=address.host or 'localhost')}/"

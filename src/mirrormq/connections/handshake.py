@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from mirrormq import __version__
 from mirrormq.auth import access_errors, sasl
 from mirrormq.auth.logins import OVERLOADED, Login, authenticate
+from mirrormq.config.settings import Settings
 from mirrormq.connections import heartbeats
-from mirrormq.connections.server_properties import server_properties
 from mirrormq.connections.states import ConnectionState
 from mirrormq.errors import (
     AccessRefusedConnection,
@@ -27,6 +28,7 @@ from mirrormq.events.connection_log import CloseCause, CloseReason
 from mirrormq.metadata import records
 from mirrormq.metadata.cluster_name import cluster_name
 from mirrormq.wire import methods
+from mirrormq.wire.fields import Table, table_of
 from mirrormq.wire.frame_errors import unreadable_frame
 from mirrormq.wire.frames import PROTOCOL_HEADER
 
@@ -266,3 +268,35 @@ METHODS: dict[tuple[ConnectionState, int], Callable[[Connection, Any], None]] = 
     (ConnectionState.OPEN, methods.CONNECTION_CLOSE): close,
     (ConnectionState.OPEN, methods.CONNECTION_UPDATE_SECRET): update_secret,
 }
+
+
+CAPABILITIES = (
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+    "direct_reply_to",
+)
+"""Capabilities of RabbitMQ 3.10, in its order."""
+
+
+def server_properties(settings: Settings, cluster: str) -> Table:
+    """Return the server properties of connection.start. Clients evaluate product and version, so these are
+    RabbitMQ's; our name is extra."""
+    return table_of(
+        {
+            "capabilities": dict.fromkeys(CAPABILITIES, True),
+            "cluster_name": cluster,
+            "copyright": "Copyright (c) the MirrorMQ authors.",
+            "information": "Licensed under the Apache License 2.0.",
+            "platform": "Python",
+            "product": settings.product,
+            "version": settings.product_version,
+            "broker": "MirrorMQ",
+            "broker_version": __version__,
+        }
+    )

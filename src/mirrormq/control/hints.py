@@ -2,14 +2,16 @@
 
 The error keeps RabbitMQ's wording, because scripts compare it. The hint explains it and names the nearest
 valid name or the position of the mistake.
+
+rabbitmqctl finds the nearest name by the Jaro distance: the number of letters that two words share at about
+the same position, and how many of those are transposed. The limit is the same here, so that both tools
+suggest the same name.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-
-from mirrormq.control.suggestions import suggestion
 
 NAMES_SHOWN_MAX = 8
 """Longest list of valid names that a hint shows."""
@@ -50,3 +52,34 @@ def bad_json(text: str) -> str:
 def bad_pattern(expression: str, reason: str, position: int) -> str:
     """Return a hint with the position at which a regular expression is invalid."""
     return f"The regular expression '{expression}' cannot be read at character {position + 1}: {reason}."
+
+
+ALIKE_MIN = 0.77
+"""Smallest similarity of a suggestion; rabbitmqctl's limit."""
+
+
+def suggestion(typed: str, known: Iterable[str]) -> str | None:
+    """Return the known word most similar to the typed one, or None if none is similar enough."""
+    best = max(sorted(known), key=lambda word: likeness(typed, word), default="")
+    return best if likeness(typed, best) >= ALIKE_MIN else None
+
+
+def likeness(one: str, other: str) -> float:
+    """Return the Jaro similarity: 1.0 for equal words, 0.0 for words without a common letter."""
+    if one == other:
+        return 1.0
+    window = max(len(one), len(other)) // 2 - 1
+    taken: dict[int, str] = {}
+    shared: list[str] = []
+    for place, letter in enumerate(one):
+        for there in range(max(0, place - window), min(len(other), place + window + 1)):
+            if other[there] == letter and there not in taken:
+                taken[there] = letter
+                shared.append(letter)
+                break
+    if not shared:
+        return 0.0
+    in_order = [taken[there] for there in sorted(taken)]
+    moved = sum(here != there for here, there in zip(shared, in_order, strict=True)) / 2
+    count = len(shared)
+    return (count / len(one) + count / len(other) + (count - moved) / count) / 3

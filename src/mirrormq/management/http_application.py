@@ -16,7 +16,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from mirrormq.control.control_protocol import ControlError
-from mirrormq.management import access, columns, cors, origins, sample_ranges
+from mirrormq.management import access, columns, origins, sample_ranges
 from mirrormq.management.api_request import ApiRequest, EmptyReply, ListReply, RawReply, StreamReply
 from mirrormq.management.api_routes import ROUTES
 from mirrormq.management.http_errors import (
@@ -89,7 +89,7 @@ class HttpApplication:
         if scope["path"].startswith(API):
             allow = response.headers.get("allow", "")
             options = self._node.settings.cors
-            response.headers.update(cors.headers(options, request.method, request.headers, allow))
+            response.headers.update(origins.cors_headers(options, request.method, request.headers, allow))
         with suppress(ClientDisconnect):
             await response(scope, receive, send)
 

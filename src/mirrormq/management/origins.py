@@ -1,4 +1,6 @@
-"""Protection against cross-site request forgery: requests of other sites' pages may not change anything.
+"""Origins of requests: pages of other sites may use the API only as CORS settings allow.
+
+Protection against cross-site request forgery: requests of other sites' pages may not change anything.
 
 A browser adds the login that it remembers for this node to a form that any page sends. The browser also
 adds the page's origin, which the page cannot choose: `Origin`, or `Referer` from older browsers. Programs
@@ -48,3 +50,23 @@ def _is_own(origin: str, scheme: str, headers: Mapping[str, str]) -> bool:
         return place in [(host.hostname, host.port or PORTS[page.scheme]) for host in hosts]
     except (ValueError, KeyError):
         return False  # `null`, or an invalid origin.
+
+
+REQUESTED_HEADERS = "access-control-request-headers"
+
+
+def cors_headers(options: CorsOptions, method: str, given: Mapping[str, str], allow: str) -> dict[str, str]:
+    """Return the CORS headers for the origin of a request; none if the origin is not allowed. `allow`
+    lists the methods of the resource, for preflight requests."""
+    origin = given.get("origin", "")
+    if not options.allows(origin):
+        return {}
+    reply_headers = {"access-control-allow-origin": origin, "access-control-allow-credentials": "true"}
+    if method != "OPTIONS":
+        return reply_headers
+    reply_headers["access-control-allow-methods"] = allow
+    if REQUESTED_HEADERS in given:
+        reply_headers["access-control-allow-headers"] = given[REQUESTED_HEADERS]
+    elif options.max_age_s is not None:
+        reply_headers["access-control-max-age"] = str(options.max_age_s)
+    return reply_headers

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from mirrormq.bridges.link import Link, Side
 from mirrormq.bridges.link_plan import HELD_BYTES_MAX, Destination, LinkPlan, Setup, Source, Subscription
-from mirrormq.bridges.setup_scripts import existing_queue
+from mirrormq.bridges.link_setup import existing_queue
 from mirrormq.client.amqp_uri import HEARTBEAT_S, AmqpUri, parse_amqp_uri
 from mirrormq.client.client_connection import ClientConnection
 from mirrormq.client.client_events import Closed, Event, Opened

@@ -1,6 +1,8 @@
-"""Sizes and timeouts of links between nodes, each with the reason for its value."""
+"""Sizes and timeouts of links between nodes and of their streams, each with the reason for its value."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 NONCE_BYTES = 32
 """Size of a nonce: as many random bytes as a proof has, so that neither is the weaker part."""
@@ -83,3 +85,23 @@ STEADY_LINK_S = 5.0
 
 CLOSE_FLUSH_TIMEOUT_S = 1.0
 """Seconds for the last bytes of a stopping node to leave."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamLimits:
+    """Limits that a stream receives at its construction."""
+
+    stream_bytes_max: int = 16 * 1024 * 1024
+    """Unacknowledged bytes from one node to another: the size at which a link reports itself as congested."""
+
+    parcel_bytes: int = 512 * 1024
+    """Size at which a stream frame leaves at once, so that the receiver can start to process it."""
+
+    parcels_unreported_max: int = 64
+    """Frames received before a separate acknowledgement is sent. As a rule the end of a turn comes first."""
+
+
+DEFAULT_STREAM_LIMITS = StreamLimits()
+
+SMALL_BYTES = 64
+"""Approximate size of an item without contents."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic
 
-from mirrormq.peers.stream import Stream
-from mirrormq.peers.stream_frames import Item, StreamFrame, StreamHello
-from mirrormq.peers.stream_limits import DEFAULT_LIMITS, StreamLimits
+from mirrormq.peers.peer_limits import DEFAULT_STREAM_LIMITS, StreamLimits
+from mirrormq.peers.stream import Item, Stream, StreamFrame, StreamHello
 
 
 class Streams(Generic[Item]):
@@ -20,7 +19,7 @@ class Streams(Generic[Item]):
         send: Callable[[str, StreamHello | StreamFrame[Item]], None],
         ended: Callable[[Stream[Item]], None],
         lives_over: Callable[[], None] = lambda: None,
-        limits: StreamLimits = DEFAULT_LIMITS,
+        limits: StreamLimits = DEFAULT_STREAM_LIMITS,
     ) -> None:
         self._limits = limits
         self._incarnation = incarnation

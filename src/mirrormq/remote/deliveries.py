@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mirrormq.peers.stream_limits import SMALL_BYTES
+from mirrormq.peers.peer_limits import SMALL_BYTES
 from mirrormq.queues.claims import NOTHING, Claim, Settlement
 from mirrormq.queues.consumer_turns import QueueConsumer
 from mirrormq.queues.message import Message

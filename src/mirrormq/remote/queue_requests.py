@@ -1,18 +1,25 @@
-"""Pending requests to a queue with its master on another node."""
+"""Pending requests to a queue with its master on another node, and the errors that the master returns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from mirrormq.errors import NotFound
+from mirrormq.errors import (
+    AccessRefused,
+    AmqpError,
+    ChannelError,
+    InternalError,
+    NotFound,
+    PreconditionFailed,
+    ResourceLocked,
+)
 from mirrormq.peers.requests import PendingRequests
 from mirrormq.queues.queue_interface import Refused
 from mirrormq.ranges.error_reasons import NO_QUEUE
 from mirrormq.ranges.range_request import RangeReply
 from mirrormq.remote.handover import RepeatableRequest
 from mirrormq.remote.queue_ref import QueueRef
-from mirrormq.remote.remote_errors import error_of
 from mirrormq.remote.remote_messages import (
     ItemStream,
     QueueReply,
@@ -102,3 +109,14 @@ class QueueRequests:
         else:
             explanation = f"no queue '{self._place.name}' in vhost '{self._place.vhost}'"
             pending.refused(NotFound(explanation, reason=NO_QUEUE))
+
+
+_BY_CODE: dict[int, type[ChannelError]] = {
+    error.code: error for error in (AccessRefused, NotFound, ResourceLocked, PreconditionFailed)
+}
+
+
+def error_of(code: int, explanation: str, reason: str = "") -> AmqpError:
+    """Return the exception for an error reply of a master."""
+    kind = _BY_CODE.get(code)
+    return (InternalError if kind is None else kind)(explanation, reason=reason)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mirrormq.peers.stream_limits import SMALL_BYTES
+from mirrormq.peers.peer_limits import SMALL_BYTES
 from mirrormq.queues.consumer_turns import ConsumerDescription
 from mirrormq.queues.message import Message
 from mirrormq.remote.publish_codec import pack_deliveries

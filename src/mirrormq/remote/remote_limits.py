@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mirrormq.peers.stream_limits import StreamLimits
+from mirrormq.peers.peer_limits import StreamLimits
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from mirrormq.cluster.cluster_messages import JoinRefused, JoinRequest
-from mirrormq.cluster.command_messages import CommandReply, CommandRequest
+from mirrormq.cluster.cluster_messages import CommandReply, CommandRequest, JoinRefused, JoinRequest
 from mirrormq.cluster.controller import ApplicationHost, ClusterController
 from mirrormq.cluster.member import ALONE_TICK_MS, TICK_MS, Member
 from mirrormq.cluster.member_events import (
@@ -40,7 +39,7 @@ from mirrormq.metadata.changes import Change
 from mirrormq.metadata.command_versions import lowest_version
 from mirrormq.peers.link_loss import LinkLoss
 from mirrormq.peers.peer_handshake import PeerIdentity
-from mirrormq.peers.stream_frames import StreamFrame, StreamHello
+from mirrormq.peers.stream import StreamFrame, StreamHello
 from mirrormq.protocol_version import PROTOCOL_VERSION_OLDEST
 from mirrormq.replication.ring_messages import RingBatch
 from mirrormq.runtime.commit_polls import CommitPolls

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 import h11
 
-from mirrormq.auth.addresses import address_block
+from mirrormq.auth.client_peer import address_block
 from mirrormq.runtime.http_admission import HEAD_TIMEOUT_S
 from mirrormq.runtime.http_exchange import HttpExchange
 

@@ -13,9 +13,8 @@ import msgspec
 from mirrormq.auth.permissions import DIRECT_USER
 from mirrormq.bridges.federation_exchange import ExchangeLink
 from mirrormq.bridges.link import Link, Side
-from mirrormq.bridges.link_context import LinkContext
 from mirrormq.bridges.link_kinds import LinkKind
-from mirrormq.bridges.link_plan import LinkPlan
+from mirrormq.bridges.link_plan import LinkContext, LinkPlan
 from mirrormq.bridges.link_status import LinkState, LinkStatus, shown_uri
 from mirrormq.client.amqp_uri import HEARTBEAT_S, AmqpUri
 from mirrormq.client.client_events import Closed, CloseReason, Event, Opened

@@ -7,6 +7,7 @@ fsync: in a helper thread its tail latency is worse by two orders of magnitude (
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from time import perf_counter
 from typing import Protocol
@@ -15,9 +16,35 @@ from mirrormq import limits
 from mirrormq.broker.broker import Broker
 from mirrormq.connections.connection import Connection
 from mirrormq.runtime.client_sockets import ClientSockets
-from mirrormq.runtime.turn_times import TurnTimes
 from mirrormq.storage.disk_stats import DiskStats
 from mirrormq.storage.journal import Journal
+
+SECONDS_KEPT = 60
+"""Longest window of the metric `mirrormq_turn_longest_seconds`."""
+
+
+class TurnTimes:
+    """Longest turn of each of the last seconds that had a turn: the longest time that one client waits for
+    the work of others."""
+
+    def __init__(self) -> None:
+        self._by_second: deque[tuple[int, float]] = deque(maxlen=SECONDS_KEPT)
+        self._second = 0
+        self._longest_s = 0.0
+
+    def add(self, ended_s: float, took_s: float) -> None:
+        """Record a turn."""
+        second = int(ended_s)
+        if second != self._second:
+            self._by_second.append((self._second, self._longest_s))
+            self._second, self._longest_s = second, took_s
+        elif took_s > self._longest_s:
+            self._longest_s = took_s
+
+    def longest_s(self, now_s: float, window_s: int) -> float:
+        """Return the longest turn of the last seconds."""
+        seconds = [*self._by_second, (self._second, self._longest_s)]
+        return max([took_s for second, took_s in seconds if second > now_s - window_s], default=0.0)
 
 
 class Timer(Protocol):

@@ -10,8 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from mirrormq.simulator.run_history import Released, RunHistory, SentRecord
-from mirrormq.simulator.single_copies import SingleCopies
+from mirrormq.simulator.run_history import Released, RunHistory, SentRecord, SingleCopies
 
 SHOWN = 3
 """Examples in a sentence."""

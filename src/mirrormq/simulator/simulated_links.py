@@ -9,9 +9,9 @@ from mirrormq.bridges.assigned_links import AssignedLinks
 from mirrormq.bridges.federation_exchange import ExchangeLink
 from mirrormq.bridges.federation_links import QUEUE_LINK
 from mirrormq.bridges.link import Link, Side
-from mirrormq.bridges.link_context import LinkContext
 from mirrormq.bridges.link_kinds import KINDS, LinkKind
 from mirrormq.bridges.link_placement import SHOVEL
+from mirrormq.bridges.link_plan import LinkContext
 from mirrormq.broker.broker import Broker
 from mirrormq.client.amqp_uri import AmqpUri
 from mirrormq.client.client_events import Delivery, Event, Opened

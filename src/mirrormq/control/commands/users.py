@@ -16,8 +16,8 @@ import msgspec
 from mirrormq.auth import passwords
 from mirrormq.control.commands.command_checks import no_such_user, user_of
 from mirrormq.control.control_protocol import EXIT_DATA, EXIT_SOFTWARE, ControlError, Request
+from mirrormq.control.hints import suggestion
 from mirrormq.control.node_interface import ControlledNode
-from mirrormq.control.suggestions import suggestion
 from mirrormq.metadata.commands import DeleteUser, PutUser
 from mirrormq.metadata.records import User
 

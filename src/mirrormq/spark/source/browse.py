@@ -24,10 +24,9 @@ from mirrormq.ranges.range_protocol import QueueExtent
 from mirrormq.sequences.spans import Span
 from mirrormq.spark.data_source_options import SourceOptions
 from mirrormq.spark.option_reader import LATEST, OptionError
-from mirrormq.spark.source.browsed_ranges import ending, starting
 from mirrormq.spark.source.plan import PartitionPart, RangePartition, partitions
 from mirrormq.spark.source.pushed_filters import PushedFilters
-from mirrormq.spark.source.queue_extents import QueueExtents
+from mirrormq.spark.source.queue_extents import QueueExtents, ending, starting
 from mirrormq.spark.source.queue_stream import Offset, QueueStream
 from mirrormq.spark.source.tasks import read_partition
 

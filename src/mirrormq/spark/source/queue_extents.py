@@ -1,9 +1,11 @@
-"""Queues as the driver sees them: names and extents."""
+"""Queues as the driver sees them: names, extents, and the ranges that `startingOffsets` and `endingOffsets`
+select.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mirrormq.ranges import range_protocol
 from mirrormq.ranges.error_reasons import NO_QUEUE
@@ -12,6 +14,7 @@ from mirrormq.spark.client.node_names import node_names
 from mirrormq.spark.client.node_selection import Nodes
 from mirrormq.spark.client.range_client import RangeAnswer, RangeClient
 from mirrormq.spark.data_source_options import ANY, MASTER, SourceOptions
+from mirrormq.spark.option_reader import EARLIEST, LATEST, Offsets
 
 
 class QueueExtents:
@@ -69,3 +72,26 @@ class QueueExtents:
 
     def close(self) -> None:
         self.range_client.close()
+
+
+def resolve(offsets: Offsets, name: str, extent: QueueExtent) -> int:
+    """Return the sequence that an option gives for a queue; queues that JSON does not name begin at the
+    start."""
+    if offsets == EARLIEST:
+        return extent.first
+    if offsets == LATEST:
+        return extent.next
+    assert isinstance(offsets, Mapping)
+    return offsets.get(name, extent.first)
+
+
+def starting(options: SourceOptions, name: str, extent: QueueExtent) -> int:
+    """Return the first sequence to read."""
+    return resolve(options.starting, name, extent)
+
+
+def ending(options: SourceOptions, name: str, extent: QueueExtent) -> int:
+    """Return the first sequence that is not read; queues that JSON does not name are read to their end."""
+    if isinstance(options.ending, Mapping):
+        return options.ending.get(name, extent.next)
+    return resolve(options.ending, name, extent)

@@ -1,4 +1,4 @@
-"""Signal handling of programs that must clean up before they end."""
+"""End of the programs: exit codes that mean something to a service manager or a shell, and signals."""
 
 from __future__ import annotations
 
@@ -10,6 +10,15 @@ from types import FrameType
 from typing import NoReturn
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+CONFIGURATION = 78
+"""Exit code EX_CONFIG of sysexits.h. Service managers do not restart a node that ends with it."""
+
+UNAVAILABLE = 75
+"""Exit code EX_TEMPFAIL of sysexits.h: an address or directory is in use, and a later start may succeed."""
+
+INTERRUPTED = 130
+"""Exit code that shells give a program ended by Ctrl-C."""
 
 
 @contextmanager
