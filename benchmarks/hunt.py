@@ -82,11 +82,13 @@ def append(table: Path, row: Iterable[str]) -> None:
         file.write("| " + " | ".join(row) + " |\n")
 
 
-def results(given: GivenOptions, first: int, jobs: int, goes_on: Callable[[], bool]) -> Iterator[SeedResult]:
+def results(
+    given: GivenOptions, first: int, jobs: int, goes_on: Callable[[], bool], batch_seeds: int = BATCH_SEEDS
+) -> Iterator[SeedResult]:
     """Run batches of seeds, as long as `goes_on` says so."""
     while goes_on():
-        yield from play_all(given, range(first, first + BATCH_SEEDS * jobs), jobs)
-        first += BATCH_SEEDS * jobs
+        yield from play_all(given, range(first, first + batch_seeds * jobs), jobs)
+        first += batch_seeds * jobs
 
 
 def hunt(found: Iterable[SeedResult], totals: Hunt, show: Callable[[Hunt], None]) -> None:

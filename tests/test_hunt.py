@@ -48,11 +48,10 @@ def test_ctrl_c_keeps_what_was_found() -> None:
     assert totals.row("abc")[2:] == ["7", "1", "–", "10", "2", "1", "4", "none"]
 
 
-def test_a_hunt_runs_consecutive_seeds_until_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hunt, "BATCH_SEEDS", 1)
+def test_a_hunt_runs_consecutive_seeds_until_its_time_is_over() -> None:
     looks = iter([True, True, False])
     given = GivenOptions(nodes=2, seconds=1, faults=1)
-    found = list(hunt.results(given, FIRST, 2, lambda: next(looks)))
+    found = list(hunt.results(given, FIRST, 2, lambda: next(looks), batch_seeds=1))
     assert [played.options.seed for played in found] == [7, 8, 9, 10]
     assert found == [play(given, seed) for seed in range(7, 11)]
 

@@ -121,12 +121,8 @@ LONG_FUNCTIONS: dict[str, int] = {}
 """Functions over the limit and their size now, as path:name. May only shrink."""
 
 REPLACED_CONSTANTS: dict[str, int] = {
-    "tests/backup/test_backup.py": 1, "tests/client/test_client_io.py": 1,
-    "tests/dedup/test_producers.py": 2, "tests/metadata/test_leases.py": 1,
-    "tests/metadata/test_producer_batches.py": 1, "tests/mirrored/test_repairs.py": 1,
-    "tests/spark/test_delta.py": 1, "tests/spark/test_jobs.py": 1,
-    "tests/spark/test_leases_of_queries.py": 1, "tests/spark/test_streams.py": 2,
-    "tests/spark_client/test_many_queues.py": 1, "tests/test_hunt.py": 1,
+    "tests/mirrored/test_repairs.py": 1, "tests/spark/test_jobs.py": 1,
+    "tests/spark_client/test_many_queues.py": 1,
     "tests/wakeups/test_wakeups.py": 1, "tests/wire/test_large.py": 2,
 }  # fmt: skip
 """Tests that replace a constant of a module while they run, and how many. May only shrink: a limit that a

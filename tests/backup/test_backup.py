@@ -162,12 +162,11 @@ class BrokenAccess(ClusterAccess):
         return super().ask(headers, body)
 
 
-def test_an_interrupted_restore_continues(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_restore_continues(source: Source) -> None:
     """Run again, the restore adds the messages that are missing. Until then no binding routes to a queue."""
-    monkeypatch.setattr("mirrormq.backup.restore_run.BATCH_ROWS", 500)
     with Cluster(nodes=1) as cluster:
         with BrokenAccess([cluster.uri(0)], 60.0) as access, pytest.raises(KeyboardInterrupt):
-            restore(access, BackupReader(source.directory), lambda text: None)
+            restore(access, BackupReader(source.directory), lambda text: None, batch_rows=500)
         assert len(messages(cluster, "orders")) == 1000
         assert api(cluster, "exchanges/%2F/events/bindings/source") == []
         result = mirrormq("restore", str(source.directory), *uris(cluster, 1))

@@ -27,7 +27,6 @@ from mirrormq.client.client_events import (
 )
 from mirrormq.client.client_handshake import ClientOptions
 from mirrormq.client.publisher_confirms import UnconfirmedMessages
-from mirrormq.client_io import asyncio_client
 from mirrormq.client_io.asyncio_client import AsyncioClient
 from mirrormq.client_io.blocking_client import BlockingClient, connect
 from mirrormq.client_io.client_socket import ChannelEnded, ConnectionEnded
@@ -308,8 +307,7 @@ def test_a_broker_that_ends_the_login_without_a_word() -> None:
         connect(uri)
 
 
-def test_a_broker_that_reads_no_answers_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asyncio_client, "WRITE_BUFFER_BYTES_MAX", 64 * 1024)
+def test_a_broker_that_reads_no_answers_does_not_fill_the_memory() -> None:
     flows = method_frame(1, methods.encode_channel_flow(True)) * 10_000
 
     def talk(peer: socket.socket) -> None:
@@ -334,7 +332,8 @@ def test_a_broker_that_reads_no_answers_does_not_fill_the_memory(monkeypatch: py
                 closed.set_result(event)
 
         parsed = parse_amqp_uri(uri)
-        client = AsyncioClient(parsed, ClientOptions.of_uri(parsed, "test"), handle)
+        options = ClientOptions.of_uri(parsed, "test")
+        client = AsyncioClient(parsed, options, handle, write_buffer_bytes_max=64 * 1024)
         await client.open()
         return await asyncio.wait_for(closed, DEADLINE_S)
 

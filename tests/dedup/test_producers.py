@@ -46,14 +46,15 @@ def test_publish_ids_are_read_from_properties() -> None:
     assert publish_ids_in(encode_properties(BasicProperties(message_id="x"))) is None
 
 
-def test_the_producer_that_is_idle_for_longest_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "PRODUCERS_REMEMBERED_MAX", 3)
+def test_the_producer_that_is_idle_for_longest_is_forgotten_first() -> None:
     producers = SeenPublishIds({key("known"): 5, "node#1": 9})
-    for number, name in enumerate(("a", "b", "a", "c")):
-        gone = producers.record({key(name): number}, number)
-        assert gone == ([key("known")] if name == "c" else [])
+    others = {key(f"other {number}"): 1 for number in range(limits.PRODUCERS_REMEMBERED_MAX - 3)}
+    for number, name in enumerate(("a", "b", "a")):
+        assert producers.record({key(name): number}, number) == []
+    assert producers.record(others, 2) == []
+    assert producers.record({key("c"): 3}, 3) == [key("known")]
     assert producers.record({key("d"): 1}, 9) == [key("b")]
-    assert set(producers) == {"node#1", key("a"), key("c"), key("d")}
+    assert set(producers) == {"node#1", key("a"), key("c"), key("d"), *others}
     assert producers[key("a")] == 2
 
 
@@ -65,15 +66,16 @@ def test_a_producer_that_is_silent_for_too_long_is_forgotten() -> None:
     assert producers.record({key("b"): 2}, later) == [key("a")]
 
 
-def test_clients_do_not_push_nodes_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "PRODUCERS_MAX", 2)
+def test_clients_do_not_push_nodes_out() -> None:
     producers = SeenPublishIds()
-    for number in range(4):
+    count = limits.PRODUCERS_MAX + 2
+    for number in range(count):
         producers.record({key(f"{number}#1"): number}, number)
         producers.seen(PublishOrigin(f"node#{number}", 1), 1)
-    assert [name for name in producers if name.startswith("node")] == ["node#2", "node#3"]
-    assert len(producers) == 6
-    assert producers.forget(lambda name: name.endswith("3")) == ["node#3"]
+    nodes = [f"node#{number}" for number in range(2, count)]
+    assert [name for name in producers if name.startswith("node")] == nodes
+    assert len(producers) == count + limits.PRODUCERS_MAX
+    assert producers.forget(lambda name: name == "node#3") == ["node#3"]
 
 
 # -- on disk ----------------------------------------------------------------------------------------

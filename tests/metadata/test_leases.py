@@ -78,22 +78,23 @@ def test_an_ended_lease_is_kept_for_what_is_settled_and_begins_anew(state: Metad
     assert not state.leases
 
 
-def test_an_ended_lease_is_kept_to_say_what_went_back(
-    state: MetadataState, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_ended_lease_is_kept_to_say_what_went_back(state: MetadataState) -> None:
     take(state, 1, Span(1, 4))
     take(state, 2, Span(5, 4))
     state.apply(c.SettleLease(1, "job", 1, 9))
     state.apply(c.EndLease(1, "job"))
     state.apply(c.ForgetSettled(1, "job", pack([Span(1, 4)])))
-    assert state.leases[1, "job"].lost_from == 2
+    lease = state.leases[1, "job"]
+    assert lease.lost_from == 2
     assert not state.apply(c.EndLease(1, "job")), "it has ended before"
-    monkeypatch.setattr(range_limits, "ENDED_LEASES_PER_QUEUE_MAX", 1)
-    key = (1, "job")
-    other = msgspec.structs.replace(state.leases[key], name="other", ended=False, lost_from=0)
-    state.store(msgspec.structs.replace(other, takes=(records.LeaseTake(1, pack([Span(5, 1)]), 1, 1),)))
-    state.apply(c.EndLease(1, "other"))
-    assert [lease.name for lease in state.leases.values()] == ["other"], "the oldest one made room"
+    takes = (records.LeaseTake(1, pack([Span(5, 1)]), 1, 1),)
+    names = [f"other {number}" for number in range(range_limits.ENDED_LEASES_PER_QUEUE_MAX)]
+    for name in names:
+        assert (1, "job") in state.leases
+        began = msgspec.structs.replace(lease, name=name, ended=False, lost_from=0, takes=takes)
+        state.store(began)
+        state.apply(c.EndLease(1, name))
+    assert [lease.name for lease in state.leases.values()] == names, "the oldest one made room"
 
 
 def test_a_lease_that_was_used_meanwhile_does_not_expire(state: MetadataState) -> None:

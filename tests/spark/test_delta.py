@@ -115,18 +115,17 @@ def test_days_beyond_the_retention_leave_the_table(tmp_path: Path) -> None:
     assert delta.expire(str(tmp_path / "none"), date(2026, 1, 2)) == 0
 
 
-def test_a_task_has_few_files_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_files, "FILES_OPEN_MAX", 2)
+def test_a_task_has_few_files_open(tmp_path: Path) -> None:
     rows = pa.record_batch({"queue": ["a", "b", "c", "a"], "body": [b"1", b"2", b"3", b"4"]})
     written = [
         row
-        for part in table_files.write_files(iter([rows]), str(tmp_path), ("queue",))
+        for part in table_files.write_files(iter([rows]), str(tmp_path), ("queue",), files_open_max=2)
         for row in part.to_pylist()
     ]
     assert sorted(row["partition"] for row in written) == [f'{{"queue": "{name}"}}' for name in "abc"]
     again = [
         row
-        for part in table_files.write_files(iter([rows, rows]), str(tmp_path), ("queue",))
+        for part in table_files.write_files(iter([rows, rows]), str(tmp_path), ("queue",), files_open_max=2)
         for row in part.to_pylist()
     ]
     assert len(again) > 3, "a file that was closed to make room is followed by another"

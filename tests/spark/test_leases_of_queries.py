@@ -16,9 +16,8 @@ from mirrormq.ranges import range_limits
 from mirrormq.spark.data_source_options import source_options
 from mirrormq.spark.jobs.query_progress import lag_of
 from mirrormq.spark.option_reader import OptionError
-from mirrormq.spark.source import consume
 from mirrormq.spark.source.browse import BrowseReader
-from mirrormq.spark.source.consume import ConsumeReader
+from mirrormq.spark.source.consume import OWNER_PATIENCE_S, ConsumeReader
 from mirrormq.spark.source.plan import RangePartition
 from mirrormq.spark.source.tasks import DataLoss
 from tests.ranges.range_requests import Asker
@@ -46,8 +45,9 @@ def range_client(uri: str) -> Iterator[Asker]:
 def start(uri: str) -> Iterator[Start]:
     readers: list[ConsumeReader] = []
 
-    def make(**options: str) -> ConsumeReader:
-        readers.append(ConsumeReader(source_options({"uri": uri, "queue": QUEUE, **options}, streaming=True)))
+    def make(owner_patience_s: float = OWNER_PATIENCE_S, **options: str) -> ConsumeReader:
+        given = source_options({"uri": uri, "queue": QUEUE, **options}, streaming=True)
+        readers.append(ConsumeReader(given, owner_patience_s))
         return readers[-1]
 
     yield make
@@ -257,12 +257,9 @@ def test_an_empty_lease_that_ended_is_no_loss(channel: Channel, start: Start, ra
     assert ready(channel) == 0
 
 
-def test_two_queries_with_one_lease_name_get_an_error(
-    channel: Channel, start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(consume, "OWNER_PATIENCE_S", 1.0)
+def test_two_queries_with_one_lease_name_get_an_error(channel: Channel, start: Start) -> None:
     publish(channel, (QUEUE, QUEUE), range(8))
-    one, other = start(leaseName="same"), start(leaseName="same")
+    one, other = start(leaseName="same"), start(owner_patience_s=1.0, leaseName="same")
     first, found = batch(one, one.initialOffset(), ReadMaxRows(4))
     assert found == [0, 1, 2, 3]
     with pytest.raises(OptionError, match=f"the lease 'same' of queue '{QUEUE}' is in use by another query"):

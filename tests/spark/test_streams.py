@@ -11,9 +11,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mirrormq.spark.jobs import query_progress
 from mirrormq.spark.jobs.batch_boundary import BatchBoundary, interrupted
-from mirrormq.spark.jobs.query_progress import follow
+from mirrormq.spark.jobs.query_progress import STOP_PATIENCE_S, follow
 from mirrormq.spark.pipeline_errors import PipelineError
 from tests.waiting import until
 
@@ -79,16 +78,18 @@ def write_files(batch: DataFrame) -> None:
 class Following:
     """`follow` in a thread, as the jobs use it."""
 
-    def __init__(self, batches: Batches, for_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self, batches: Batches, for_s: float = PATIENCE_S, stop_patience_s: float = STOP_PATIENCE_S
+    ) -> None:
         self._error: BaseException | None = None
-        self._arguments = (batches, for_s)
+        self._arguments = (batches, for_s, stop_patience_s)
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
     def _run(self) -> None:
-        batches, for_s = self._arguments
+        batches, for_s, stop_patience_s = self._arguments
         try:
-            follow(batches.query, "test", batches.gate, for_s=for_s)
+            follow(batches.query, "test", batches.gate, for_s=for_s, stop_patience_s=stop_patience_s)
         except BaseException as error:
             self._error = error
 
@@ -142,24 +143,17 @@ def test_a_job_says_whether_it_was_cancelled_because_its_query_was_stopped(
     assert interrupted(error.value) is stopped
 
 
-def test_a_batch_that_takes_too_long_after_the_end_is_given_up(
-    queries: Queries, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(query_progress, "STOP_PATIENCE_S", 0.5)
-    Following(queries(wait_in_java), for_s=0.0).end()
+def test_a_batch_that_takes_too_long_after_the_end_is_given_up(queries: Queries) -> None:
+    Following(queries(wait_in_java), for_s=0.0, stop_patience_s=0.5).end()
 
 
-def test_an_error_of_a_batch_whose_query_stops_is_reported(
-    queries: Queries, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(query_progress, "STOP_PATIENCE_S", 0.5)
-
+def test_an_error_of_a_batch_whose_query_stops_is_reported(queries: Queries) -> None:
     def fail(batch: DataFrame) -> None:
         time.sleep(3.0)  # longer than the patience: by then the query is being stopped
         raise PipelineError("the disk is full")
 
     with pytest.raises(PipelineError, match=r"^the test stopped: the disk is full$"):
-        Following(queries(fail), for_s=0.0).end()
+        Following(queries(fail), for_s=0.0, stop_patience_s=0.5).end()
 
 
 def test_an_unrequested_interruption_is_reported(queries: Queries) -> None:
@@ -184,5 +178,5 @@ def test_batches_that_follow_each_other_at_once_are_stopped_between_two(queries:
     until(lambda: len(ended) > 1, "batches follow each other")
     began_s = time.monotonic()
     Following(batches, for_s=0.0).end()
-    assert time.monotonic() - began_s < query_progress.STOP_PATIENCE_S / 2
+    assert time.monotonic() - began_s < STOP_PATIENCE_S / 2
     assert batches.count == len(ended), "no batch was interrupted"

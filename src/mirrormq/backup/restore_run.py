@@ -37,14 +37,16 @@ ATTEMPTS = 5
 """Attempts for one queue. Each continues after a lost reply, for example during a failover."""
 
 
-def restore(cluster: ClusterAccess, backup: BackupReader, progress: Progress) -> tuple[int, int]:
+def restore(
+    cluster: ClusterAccess, backup: BackupReader, progress: Progress, batch_rows: int = BATCH_ROWS
+) -> tuple[int, int]:
     """Restore everything; return the numbers of queues and messages, all compared with the backup."""
     manifest = backup.manifest
     progress("vhosts, policies, exchanges and queues")
     _ask_metadata(cluster, backup_protocol.OBJECTS, backup)
     for number, entry in enumerate(manifest.queues, 1):
         progress(f"queue {number} of {len(manifest.queues)}: '{entry.name}', {entry.messages} messages")
-        _QueueRestore(cluster, backup, entry).run()
+        _QueueRestore(cluster, backup, entry, batch_rows).run()
     progress("bindings, parameters, users and permissions")
     _ask_metadata(cluster, backup_protocol.ACCESS, backup)
     return len(manifest.queues), sum(entry.messages for entry in manifest.queues)
@@ -70,10 +72,13 @@ def _ask_metadata(cluster: ClusterAccess, part: str, backup: BackupReader) -> No
 class _QueueRestore:
     """Restore of one queue."""
 
-    def __init__(self, cluster: ClusterAccess, backup: BackupReader, entry: QueueEntry) -> None:
+    def __init__(
+        self, cluster: ClusterAccess, backup: BackupReader, entry: QueueEntry, batch_rows: int
+    ) -> None:
         self._cluster = cluster
         self._backup = backup
         self._entry = entry
+        self._batch_rows = batch_rows
         self._cut: QueueCut = backup_protocol.decode_queue_cut(entry.cut)
 
     def run(self) -> None:
@@ -114,7 +119,7 @@ class _QueueRestore:
         for row in islice(self._rows(), held, None):
             redelivered = bytes((row.redelivered,))
             builder.add((row.sequence,), ((row.envelope, 1),), redelivered, (row.body,), (row.ingested_ms,))
-            if builder.rows >= BATCH_ROWS or builder.body_bytes >= BATCH_BYTES:
+            if builder.rows >= self._batch_rows or builder.body_bytes >= BATCH_BYTES:
                 held = self._send(builder, held)
                 builder = BatchBuilder(with_ingestion_times=True)
         if builder.rows:

@@ -33,8 +33,10 @@ class AsyncioClient(asyncio.Protocol):
         options: ClientOptions,
         handle: Callable[[list[Event]], None],
         resumed: Callable[[], None] = lambda: None,
+        write_buffer_bytes_max: int = WRITE_BUFFER_BYTES_MAX,
     ) -> None:
         self.uri = uri
+        self._write_buffer_bytes_max = write_buffer_bytes_max
         self.connection = ClientConnection(options)
         self.writable = True
         """False while the transport's buffer is full; `resumed` is called when it has room again."""
@@ -126,7 +128,7 @@ class AsyncioClient(asyncio.Protocol):
             self._handle(events)
         self.flush()
         transport = self._transport
-        if transport is not None and transport.get_write_buffer_size() > WRITE_BUFFER_BYTES_MAX:
+        if transport is not None and transport.get_write_buffer_size() > self._write_buffer_bytes_max:
             text = f"the broker at {self.uri.where} does not read what it is sent"
             self._end(self.connection.lost(text, CloseReason.PROTOCOL_ERROR))
 

@@ -87,6 +87,7 @@ def follow(
     *,
     for_s: float = math.inf,
     more: Callable[[], str] = str,
+    stop_patience_s: float = STOP_PATIENCE_S,
 ) -> QueryFollower:
     """Follow the query until it ends, `for_s` seconds have passed or Ctrl-C is pressed. The latter two close
     the boundary and stop the query after the running batch. `more` returns the end of the progress line."""
@@ -95,14 +96,14 @@ def follow(
     follower = QueryFollower(name, reporter, more)
     try:
         began_s = time.monotonic()
-        until_s, give_up_s = began_s + for_s, began_s + STOP_PATIENCE_S
+        until_s, give_up_s = began_s + for_s, began_s + stop_patience_s
         with noted() as presses:
             while not query.awaitTermination(POLL_S):  # type: ignore[arg-type]
                 for progress in query.recentProgress:
                     follower.see(json.loads(progress.json))
                 now_s = time.monotonic()
                 if not presses.count and now_s < until_s:
-                    give_up_s = now_s + STOP_PATIENCE_S
+                    give_up_s = now_s + stop_patience_s
                     continue
                 gate.close()
                 if (

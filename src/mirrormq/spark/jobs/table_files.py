@@ -27,6 +27,7 @@ def write_files(
     directory: str,
     partition_by: tuple[str, ...],
     whole: pa.Schema | None = None,
+    files_open_max: int = FILES_OPEN_MAX,
 ) -> Iterator[pa.RecordBatch]:
     """Write the rows of a task into files by the values of the partition columns.
 
@@ -42,7 +43,7 @@ def write_files(
         for values, rows in _by_partition(table if whole is None else table.cast(whole), partition_by):
             file = files.pop(values, None)
             if file is None:
-                if len(files) >= FILES_OPEN_MAX:
+                if len(files) >= files_open_max:
                     done.append(files.pop(next(iter(files))).finish())
                 partition = dict(zip(partition_by, values, strict=True))
                 file = TableFile(directory, partition, rows.schema, whole is not None)

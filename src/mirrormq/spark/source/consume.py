@@ -83,8 +83,9 @@ def _is_in_use(answer: RangeAnswer | RequestRefused) -> bool:
 class ConsumeReader(QueueStream):
     """Stream reader whose batch is one or more takes of each queue."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, owner_patience_s: float = OWNER_PATIENCE_S) -> None:
         super().__init__(options)
+        self._owner_patience_s = owner_patience_s
         self._settled: dict[str, int] = {}
         self._parts: dict[tuple[str, int], PartitionPart] = {}
         """Takes of this batch and the one before, cached to avoid another request."""
@@ -245,7 +246,7 @@ class ConsumeReader(QueueStream):
         """Send requests as the owner of the leases, in one round trip. A driver that died before the
         checkpoint had its owner has left another owner behind. That owner is silent, and the lease is free
         after `LEASE_OWNER_MS`."""
-        deadline_s = time.monotonic() + OWNER_PATIENCE_S
+        deadline_s = time.monotonic() + self._owner_patience_s
         answers = self.queues.range_client.ask_all(requests)
         while refused := [place for place, answer in enumerate(answers) if _is_in_use(answer)]:
             if time.monotonic() >= deadline_s:
