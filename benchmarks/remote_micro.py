@@ -47,7 +47,7 @@ class Nodes:
     def __init__(self, directory: str, names: str, ring: str, *, durable: bool) -> None:
         self.brokers: dict[str, Broker] = {}
         self._lanes: dict[tuple[str, str], deque[bytes]] = {}
-        self.parcels = 0
+        self.frames = 0
         view = View(1, 0, tuple(ring), frozenset(ring)) if len(ring) > 1 else None
         for name in names:
             broker = make_broker(f"{directory}/{name}", Settings(name=name), partial(self._send, name))
@@ -66,7 +66,7 @@ class Nodes:
         self.turn()
 
     def _send(self, own: str, peer: str, message: RemoteMessage | RingBatch) -> None:
-        self.parcels += 1
+        self.frames += 1
         self._lanes[own, peer].append(_encode(message))
 
     def carry(self) -> bool:
@@ -130,7 +130,7 @@ def main() -> None:
             show_profile(work)
         else:
             spent = work()
-            each = options.rounds * WINDOW // nodes.parcels
+            each = options.rounds * WINDOW // nodes.frames
             print(f"{spent:.2f} µs of CPU per message on three nodes together, {each} messages per frame")
 
 

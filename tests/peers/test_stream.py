@@ -57,7 +57,7 @@ def linked(a: End, b: End) -> None:
     carry(a, b)
 
 
-def test_items_travel_in_one_parcel_and_late_ones_with_the_last() -> None:
+def test_items_travel_in_one_frame_and_late_ones_with_the_last() -> None:
     a, b = End("a"), End("b")
     linked(a, b)
     stream = a.streams.to("b", 1)
@@ -65,7 +65,7 @@ def test_items_travel_in_one_parcel_and_late_ones_with_the_last() -> None:
     stream.put_late(item(3))
     stream.put(item(2))
     stream.flush()
-    assert [len(parcel.items) for parcel in a.out if isinstance(parcel, StreamFrame)] == [2]
+    assert [len(frame.items) for frame in a.out if isinstance(frame, StreamFrame)] == [2]
     stream.flush(late=True)
     carry(a, b)
     assert b.heard == [1, 2, 3]
@@ -173,22 +173,22 @@ def test_a_publisher_that_waits_for_room_is_notified_once_there_is_some() -> Non
     assert reported == [1] and stream.writable
 
 
-def test_a_receiver_reports_after_many_parcels() -> None:
+def test_a_receiver_reports_after_many_frames() -> None:
     a, b = End("a"), End("b")
     linked(a, b)
     stream = a.streams.to("b", 1)
-    for number in range(DEFAULT_STREAM_LIMITS.parcels_unreported_max + 1):
+    for number in range(DEFAULT_STREAM_LIMITS.frames_unreported_max + 1):
         stream.put(item(number))
         stream.flush()
     for message in a.out:
         b.receive("a", message)
-    assert b.out == [StreamFrame(0, DEFAULT_STREAM_LIMITS.parcels_unreported_max + 1, [])]
+    assert b.out == [StreamFrame(0, DEFAULT_STREAM_LIMITS.frames_unreported_max + 1, [])]
 
 
-def test_a_large_parcel_leaves_at_once() -> None:
+def test_a_large_frame_leaves_at_once() -> None:
     a, b = End("a"), End("b")
     linked(a, b)
-    a.streams.to("b", 1).put(item(1), DEFAULT_STREAM_LIMITS.parcel_bytes + 1)
+    a.streams.to("b", 1).put(item(1), DEFAULT_STREAM_LIMITS.frame_bytes + 1)
     assert len(a.out) == 1
 
 

@@ -373,7 +373,7 @@ LIMITS: dict[Exchange, BrokerLimits] = {
     remote_dead_letters: BrokerLimits(remote=RemoteLimits(publish_bytes_max=10_000)),
     remote_gets: BrokerLimits(remote=RemoteLimits(stream_bytes_max=64 * 1024)),
     remote_publishes: BrokerLimits(
-        remote=RemoteLimits(publish_bytes_max=64 * 1024, stream_bytes_max=16 * 1024, parcel_bytes=4 * 1024)
+        remote=RemoteLimits(publish_bytes_max=64 * 1024, stream_bytes_max=16 * 1024, frame_bytes=4 * 1024)
     ),
     remote_range_reads: BrokerLimits(remote=RemoteLimits(stream_bytes_max=64 * 1024)),
 }

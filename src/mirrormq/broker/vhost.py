@@ -64,7 +64,7 @@ class Vhost:
         named = NamedCopies(lambda source, copy: queue_copies.may_copy(self._state, self.name, source, copy))
         self.router = Router(self.queues, named)
         self._owners: dict[str, object] = {}
-        self._dying = DeadLetterBacklog(self)
+        self._dead_letters = DeadLetterBacklog(self)
         self._draining = False
         self._repeats: tuple[int, dict[str, bool]] = (-1, {})
         self._queue_roles = QueueRoles(self)
@@ -211,7 +211,7 @@ class Vhost:
     ) -> None:
         """Publish messages to the queue's dead-letter exchange. Dead letters that result from this wait until
         it is done, so that a chain of queues may be longer than the stack is deep."""
-        self._dying.add(queue, messages, reason, on_dead_lettered)
+        self._dead_letters.add(queue, messages, reason, on_dead_lettered)
         if not self._draining:
             with self.dead_letters_later():
                 pass
@@ -228,7 +228,7 @@ class Vhost:
             yield
         finally:
             try:
-                self._dying.publish()
+                self._dead_letters.publish()
             finally:
                 self._draining = False
 

@@ -158,7 +158,7 @@ class Consumer:
         self.channel.consumers.pop(self.tag, None)
         self.channel.broker.events.consumer_cancelled(self)
         if self.channel.connection.client_can("consumer_cancel_notify"):
-            self.channel.waiting.news(encode_basic_cancel(self.tag, True))
+            self.channel.waiting.add_notification(encode_basic_cancel(self.tag, True))
 
     def activated(self, active: bool) -> None:
         """Ignore the change of the single active consumer: the client is not notified, and listings ask

@@ -120,7 +120,7 @@ class ChannelBacklog:
         if not self.count:
             connection.channel_answered()
 
-    def news(self, payload: bytes) -> None:
+    def add_notification(self, payload: bytes) -> None:
         """Queue a notification that no request asked for: it is sent after the pending replies."""
         self._notifications.append(payload)
         self.notify()

@@ -202,7 +202,7 @@ def declared(error: AmqpError) -> HttpRefusal:
     return missing(error.explanation) if error.code == 404 else bad_request(error.explanation)
 
 
-def spoken(error: AmqpError) -> HttpRefusal:
+def refusal_of(error: AmqpError) -> HttpRefusal:
     """Return RabbitMQ's HTTP error for an AMQP error of a publish or get; the reply text is kept."""
     if error.code == 403:
         return not_authorised(error.text)

@@ -94,10 +94,10 @@ class StreamLimits:
     stream_bytes_max: int = 16 * 1024 * 1024
     """Unacknowledged bytes from one node to another: the size at which a link reports itself as congested."""
 
-    parcel_bytes: int = 512 * 1024
+    frame_bytes: int = 512 * 1024
     """Size at which a stream frame leaves at once, so that the receiver can start to process it."""
 
-    parcels_unreported_max: int = 64
+    frames_unreported_max: int = 64
     """Frames received before a separate acknowledgement is sent. As a rule the end of a turn comes first."""
 
 

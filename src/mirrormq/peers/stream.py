@@ -99,7 +99,7 @@ class Stream(Generic[Item]):
             return
         self._items.append(item)
         self._waiting_bytes += size_bytes
-        if self._waiting_bytes > self._limits.parcel_bytes and not self._late_items:
+        if self._waiting_bytes > self._limits.frame_bytes and not self._late_items:
             self.flush()
 
     def put_late(self, item: Item, size_bytes: int = SMALL_BYTES) -> None:
@@ -123,15 +123,15 @@ class Stream(Generic[Item]):
             return
         if self._items:
             self._number += 1
-            parcel = StreamFrame(self._number, self.received, self._items)
+            frame = StreamFrame(self._number, self.received, self._items)
             self._items = []
             # One sum holds the sizes of items and late items: account for it once no late item is left.
             size_bytes = 0 if self._late_items else self._waiting_bytes
             self._waiting_bytes -= size_bytes
-            self._kept.append((parcel, size_bytes))
+            self._kept.append((frame, size_bytes))
             self._kept_bytes += size_bytes
             self._unreported = 0
-            self._send(parcel)
+            self._send(frame)
         elif late and self._unreported:
             self.notify()
 
@@ -142,18 +142,18 @@ class Stream(Generic[Item]):
 
     # -- receiving ------------------------------------------------------------------------------
 
-    def receive(self, parcel: StreamFrame[Item]) -> list[Item] | None:
+    def receive(self, frame: StreamFrame[Item]) -> list[Item] | None:
         """Return the new items of a frame; None if an earlier frame is missing."""
-        self.arrived(parcel.received)
-        if parcel.number <= self.received:
+        self.arrived(frame.received)
+        if frame.number <= self.received:
             return []
-        if parcel.number > self.received + 1:
+        if frame.number > self.received + 1:
             return None
         self.received += 1
         self._unreported += 1
-        if self._unreported > self._limits.parcels_unreported_max:
+        if self._unreported > self._limits.frames_unreported_max:
             self.notify()
-        return parcel.items
+        return frame.items
 
     def arrived(self, number: int) -> None:
         """Drop frames up to this number, which the other side has received."""
@@ -171,8 +171,8 @@ class Stream(Generic[Item]):
             self._kept_bytes -= self._kept.popleft()[1]
         self.open = True
         self._unreported = 0
-        for parcel, _ in self._kept:
-            self._send(StreamFrame(parcel.number, self.received, parcel.items))
+        for frame, _ in self._kept:
+            self._send(StreamFrame(frame.number, self.received, frame.items))
         if self.writable:
             self._relieve()
 

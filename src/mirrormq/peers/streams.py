@@ -18,14 +18,14 @@ class Streams(Generic[Item]):
         incarnation: int,
         send: Callable[[str, StreamHello | StreamFrame[Item]], None],
         ended: Callable[[Stream[Item]], None],
-        lives_over: Callable[[], None] = lambda: None,
+        incarnation_over: Callable[[], None] = lambda: None,
         limits: StreamLimits = DEFAULT_STREAM_LIMITS,
     ) -> None:
         self._limits = limits
         self._incarnation = incarnation
         self._send = send
         self._ended = ended
-        self._lives_over = lives_over
+        self._incarnation_over = incarnation_over
         """Callback after any incarnation has ended, with or without a stream."""
         self._by_incarnation: dict[tuple[str, int], Stream[Item]] = {}
         self._lost: dict[str, int] = {}
@@ -37,7 +37,7 @@ class Streams(Generic[Item]):
         """Return the stream to a node's incarnation, with or without a link."""
         stream = self._by_incarnation.get((peer, incarnation))
         if stream is None:
-            stream = Stream(peer, incarnation, lambda parcel: self._send(peer, parcel), self._limits)
+            stream = Stream(peer, incarnation, lambda frame: self._send(peer, frame), self._limits)
             if incarnation <= self._lost.get(peer, 0):
                 stream.end()
             else:
@@ -88,12 +88,12 @@ class Streams(Generic[Item]):
             self.linked[peer] = stream
             stream.begin(arrived)
 
-    def receive(self, peer: str, parcel: StreamFrame[Item]) -> tuple[Stream[Item], list[Item]] | None:
+    def receive(self, peer: str, frame: StreamFrame[Item]) -> tuple[Stream[Item], list[Item]] | None:
         """Return the stream and the new items of a frame; on a gap, request the missing frames."""
         stream = self.linked.get(peer)
         if stream is None:
             return None
-        items = stream.receive(parcel)
+        items = stream.receive(frame)
         if items is None:
             self._greet(peer)
             return None
@@ -112,4 +112,4 @@ class Streams(Generic[Item]):
                 del self.linked[peer]
             stream.end()
             self._ended(stream)
-        self._lives_over()
+        self._incarnation_over()

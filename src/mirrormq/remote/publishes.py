@@ -51,7 +51,7 @@ class Publishes:
         while end < len(unsent) and stream.writable:
             start, expected, size_bytes = end, unsent[end].first, 0
             while (
-                end < len(unsent) and unsent[end].first == expected and size_bytes < self._limits.parcel_bytes
+                end < len(unsent) and unsent[end].first == expected and size_bytes < self._limits.frame_bytes
             ):
                 expected = unsent[end].last + 1
                 size_bytes += unsent[end].size_bytes

@@ -31,7 +31,7 @@ class ServedQueues:
         self._epochs: dict[int, int] = {}
         """Latest known epoch of each queue, with this node or another one as master."""
         self._stash: dict[int, list[tuple[ItemStream, ToMaster]]] = {}
-        self._with_news: dict[PeerSession, None] = {}
+        self._unreported: dict[PeerSession, None] = {}
 
     # -- epochs ---------------------------------------------------------------------------------
 
@@ -80,20 +80,20 @@ class ServedQueues:
         client = served.clients.get(stream)
         if client is None:
             client = PeerSession(
-                served.queue, served.queue_id, served.epoch, stream, self._tell, self._limits
+                served.queue, served.queue_id, served.epoch, stream, self._mark_unreported, self._limits
             )
             served.clients[stream] = client
         return client
 
-    def _tell(self, client: PeerSession) -> None:
-        self._with_news[client] = None
+    def _mark_unreported(self, client: PeerSession) -> None:
+        self._unreported[client] = None
 
     def report(self) -> None:
         """Report the results of publishes to their nodes at the end of a turn."""
-        if self._with_news:
-            for client in self._with_news:
+        if self._unreported:
+            for client in self._unreported:
                 client.report()
-            self._with_news.clear()
+            self._unreported.clear()
 
     def lost(self, stream: ItemStream) -> None:
         """End the sessions of a node whose incarnation has ended."""

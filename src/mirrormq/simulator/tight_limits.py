@@ -72,8 +72,8 @@ TIGHTEST = RunLimits(
             credit_max=2,
             delivered_bytes_max=60,
             stream_bytes_max=500,
-            parcel_bytes=100,
-            parcels_unreported_max=2,
+            frame_bytes=100,
+            frames_unreported_max=2,
         ),
         QueueLimits(
             head_stored_messages=3,
@@ -105,7 +105,13 @@ TIGHTEST = RunLimits(
 )
 
 
-DRAWN_AS = {"raft": "SETTINGS", "state_chunk_bytes": "PART_BYTES", "orphan_batch_messages": "BATCH_MESSAGES"}
+DRAWN_AS = {
+    "raft": "SETTINGS",
+    "state_chunk_bytes": "PART_BYTES",
+    "orphan_batch_messages": "BATCH_MESSAGES",
+    "frame_bytes": "PARCEL_BYTES",
+    "frames_unreported_max": "PARCELS_UNREPORTED_MAX",
+}
 """Names in the draw that are not those of the fields: recorded seeds keep their limits."""
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from mirrormq.control.certificates import expiring
 from mirrormq.errors import AmqpError
 from mirrormq.management import access
-from mirrormq.management.api_request import ApiRequest, RawReply, spoken
+from mirrormq.management.api_request import ApiRequest, RawReply, refusal_of
 from mirrormq.management.http_errors import bad_request, encode, not_found
 from mirrormq.management.json_encoding import integer
 from mirrormq.management.resources.nodes import listeners
@@ -117,7 +117,7 @@ async def aliveness(call: ApiRequest) -> dict[str, Any]:
         await channel.publish("", ALIVENESS_QUEUE, b"\0\0", b"test_message")
         await channel.get(ALIVENESS_QUEUE, 1, "ack_requeue_false", 1)
     except AmqpError as error:
-        raise spoken(error) from None
+        raise refusal_of(error) from None
     finally:
         call.node.changed()
     return {"status": "ok"}
