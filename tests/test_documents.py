@@ -100,12 +100,12 @@ def read_by_mirrormq(words: list[str]) -> None:
 
 
 def read_by_mirrormqctl(words: list[str], *, whole: bool) -> None:
-    """The verb and, if the words are `whole`, all that rabbitmqctl looks at before it asks a node."""
+    """The command and, if the words are `whole`, all that rabbitmqctl looks at before it asks a node."""
     line = parse(words)
     if not line.words or line.words[0] in ("help", "version"):
         return
     name, line.words = line.words[0], line.words[1:]
-    assert name in COMMANDS or name in WITHOUT_A_NODE, f"there is no verb {name}"
+    assert name in COMMANDS or name in WITHOUT_A_NODE, f"there is no command {name}"
     if whole:
         ctl.check(COMMANDS[name], line)
 

@@ -106,9 +106,9 @@ class Nodes:
         except ControlError as error:
             return error.text
 
-    def ask(self, index: int, verb: str, *words: str) -> object:
-        """A verb's result."""
-        return call(Path(self.run), self.names[index], Request(verb, list(words)), DEADLINE_S)
+    def ask(self, index: int, command: str, *words: str) -> object:
+        """A command's result."""
+        return call(Path(self.run), self.names[index], Request(command, list(words)), DEADLINE_S)
 
     def form(self) -> Nodes:
         """All nodes, in one cluster."""

@@ -1,4 +1,4 @@
-"""Recorder of rabbitmqctl's output for each line of verbs.txt on three nodes, normalised.
+"""Recorder of rabbitmqctl's output for each line of commands.txt on three nodes, normalised.
 
     python -m tests.cluster_processes.recording > tests/cluster_processes/transcripts/rabbitmqctl.txt
     python -m tests.cluster_processes.recording mirrors.txt > tests/cluster_processes/transcripts/mirrors.txt
@@ -23,7 +23,7 @@ from tests.brokers.rabbitmq import RabbitMQ, script_directory
 from tests.cli.transcript import BOLD, HINT
 
 HERE = Path(__file__).parent
-COMMANDS = HERE / "verbs.txt"
+COMMANDS = HERE / "commands.txt"
 
 Outcome = tuple[int, str, str]
 """Exit code, stdout, stderr."""

@@ -11,7 +11,7 @@ from tests.cluster_processes.recording import HERE, transcript
 
 
 @pytest.mark.parametrize(
-    ("lines", "recorded"), [("verbs.txt", "rabbitmqctl.txt"), ("mirrors.txt", "mirrors.txt")]
+    ("lines", "recorded"), [("commands.txt", "rabbitmqctl.txt"), ("mirrors.txt", "mirrors.txt")]
 )
 def test_every_recorded_call_gives_what_rabbitmqctl_gave(nodes: Nodes, lines: str, recorded: str) -> None:
     for index in range(3):

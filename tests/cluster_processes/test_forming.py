@@ -1,4 +1,4 @@
-"""Nodes find each other, as flags, files and verbs say, and nobody else gets in."""
+"""Nodes find each other, as flags, files and commands say, and nobody else gets in."""
 
 from __future__ import annotations
 

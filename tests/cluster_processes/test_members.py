@@ -120,10 +120,10 @@ def test_connections_channels_and_consumers_of_all_nodes_are_listed_and_closed_f
     with nodes.channel(0), nodes.channel(1) as channel, nodes.channel(2):
         channel.queue_declare("mine", exclusive=True)
         channel.basic_consume("mine", lambda *_: None, consumer_tag="the-tag")
-        for verb, count in (("list_connections", 3), ("list_channels", 3), ("list_consumers", 1)):
-            found = nodes.ask(2, verb)
+        for command, count in (("list_connections", 3), ("list_channels", 3), ("list_consumers", 1)):
+            found = nodes.ask(2, command)
             assert isinstance(found, list)
-            assert len(found) == count, verb
+            assert len(found) == count, command
         (pid,) = [row["connection"] for row in nodes.ask(0, "list_channels") if row["consumer_count"]]  # type: ignore[attr-defined]
         assert nodes.control(2, ["-q", "close_connection", pid, "enough"])[0] == 0
         with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="enough"):

@@ -30,15 +30,15 @@ ALL = (
 FEDERATION_STATUS = "federation_status"
 
 
-def show_status(verb: CtlCommand, line: CommandLine) -> int:
+def show_status(command: CtlCommand, line: CommandLine) -> int:
     """Print the rows under the columns that any of them has; RabbitMQ takes those of the first row."""
-    invoke.show_banner(verb, line)
-    rows = invoke.ask(line, verb.name, line.words)
-    if verb.name == FEDERATION_STATUS and line.options.get("formatter", "erlang") == "erlang":
+    invoke.show_banner(command, line)
+    rows = invoke.ask(line, command.name, line.words)
+    if command.name == FEDERATION_STATUS and line.options.get("formatter", "erlang") == "erlang":
         print(erlang_format.written([_erlang_map(row) for row in rows]))
         return 0
     columns = tuple(sorted({name for row in rows for name in row}))
-    invoke.show_rows(replace(verb, columns=columns), line, rows)
+    invoke.show_rows(replace(command, columns=columns), line, rows)
     return 0
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mirrormq.cli import (
-    bridge_output,
+    bridge_commands,
     cluster_ctl,
     diagnostic_output,
     erlang_format,
@@ -44,17 +44,17 @@ NO_SIZE = "The argument must be a size in bytes, or with a unit, such as 500MB o
 SIZE = re.compile(r"\d+([kKmMgG]([iI]?[bB])?)?")
 
 
-def check_values(verb: CtlCommand, words: list[str]) -> None:
+def check_values(command: CtlCommand, words: list[str]) -> None:
     """Refuse values that rabbitmqctl refuses before it contacts a node."""
-    if verb.name == "set_vm_memory_high_watermark":
+    if command.name == "set_vm_memory_high_watermark":
         _check_size(words[1:]) if words[0] == "absolute" else _check_fraction(words, 1.0)
-    elif verb.name == "set_disk_free_limit":
+    elif command.name == "set_disk_free_limit":
         _check_fraction(words[1:], float("inf")) if words[0] == "mem_relative" else _check_size(words)
-    elif verb.name == "await_online_nodes":
+    elif command.name == "await_online_nodes":
         cluster_ctl.check_count(words)
-    elif verb.name == "add_user" and not words[0]:
+    elif command.name == "add_user" and not words[0]:
         raise UsageError("Bad argument: user cannot be an empty string", EXIT_DATA)
-    elif verb.name == "import_definitions" and words and words[0] != "-" and not Path(words[0]).is_file():
+    elif command.name == "import_definitions" and words and words[0] != "-" and not Path(words[0]).is_file():
         raise UsageError(f"Bad argument: File {words[0]} does not exist", EXIT_DATA)
 
 
@@ -72,15 +72,15 @@ def _check_fraction(words: list[str], most: float) -> None:
         raise UsageError("Bad argument: The threshold should be a fraction between 0.0 and 1.0", EXIT_DATA)
 
 
-def add_user(verb: CtlCommand, line: CommandLine) -> int:
+def add_user(command: CtlCommand, line: CommandLine) -> int:
     """Add a user and print a reminder of the next step."""
-    code = invoke.perform(verb, line)
+    code = invoke.perform(command, line)
     if not line.is_quiet:
         invoke.print_sentence(line, USER_ADDED)
     return code
 
 
-def hash_password(verb: CtlCommand, line: CommandLine) -> int:
+def hash_password(command: CtlCommand, line: CommandLine) -> int:
     """Print RabbitMQ's default hash, which definitions of either broker may hold, without contacting a
     node."""
     if not line.is_quiet:
@@ -89,41 +89,41 @@ def hash_password(verb: CtlCommand, line: CommandLine) -> int:
     return 0
 
 
-def list_limits(verb: CtlCommand, line: CommandLine) -> int:
+def list_limits(command: CtlCommand, line: CommandLine) -> int:
     """Print limits as rows with --global, else only the limits as JSON."""
     formatter = line.options.get("formatter", "table")
     if line.options.get("global") or formatter not in ("table", "json", "erlang"):
-        return invoke.perform(verb, line)
-    invoke.show_banner(verb, line)
-    rows = invoke.ask(line, verb.name, line.words)
+        return invoke.perform(command, line)
+    invoke.show_banner(command, line)
+    rows = invoke.ask(line, command.name, line.words)
     if formatter == "json":
-        return _json_limits(verb, line, rows)
+        return _json_limits(command, line, rows)
     if rows or formatter == "table":
         invoke.print_sentence(line, formatting.compact_json(rows[0]["limits"]) if rows else "")
     else:
-        print(erlang_format.written("{}" if verb.name == "list_user_limits" else []))
+        print(erlang_format.written("{}" if command.name == "list_user_limits" else []))
     return 0
 
 
-def _json_limits(verb: CtlCommand, line: CommandLine, rows: list[dict[str, Any]]) -> int:
+def _json_limits(command: CtlCommand, line: CommandLine, rows: list[dict[str, Any]]) -> int:
     """Print limits in rabbitmqctl's JSON forms: a message for users, a value for vhosts, or an empty list."""
     limits = formatting.compact_json(rows[0]["limits"]) if rows else "{}"
     shown: Any = {"node": line.node, "result": "ok", "value": limits} if rows else []
-    if verb.name == "list_user_limits":
+    if command.name == "list_user_limits":
         shown = {"message": limits}
     print(json.dumps(shown, separators=(",", ":")))
     return 0
 
 
-def ping(verb: CtlCommand, line: CommandLine) -> int:
-    invoke.show_banner(verb, line)
+def ping(command: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(command, line)
     invoke.ask(line, "ping", [])
     invoke.print_sentence(line, "Ping succeeded")
     return 0
 
 
-def status(verb: CtlCommand, line: CommandLine) -> int:
-    invoke.show_banner(verb, line)
+def status(command: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(command, line)
     found = invoke.ask(line, "status", [])
     if invoke.is_erlang(line):
         invoke.show_facts(line, found)
@@ -133,7 +133,7 @@ def status(verb: CtlCommand, line: CommandLine) -> int:
     return 0
 
 
-def await_startup(verb: CtlCommand, line: CommandLine) -> int:
+def await_startup(command: CtlCommand, line: CommandLine) -> int:
     """Poll until the node reports that it serves clients."""
     limit_s = float(line.options.get("timeout", AWAIT_STARTUP_S))
     deadline = time.monotonic() + limit_s
@@ -149,9 +149,9 @@ def await_startup(verb: CtlCommand, line: CommandLine) -> int:
         time.sleep(POLL_S)
 
 
-def stop(verb: CtlCommand, line: CommandLine) -> int:
+def stop(command: CtlCommand, line: CommandLine) -> int:
     """Stop the node; `stop PIDFILE` also waits for its process to end."""
-    invoke.show_banner(verb, line)
+    invoke.show_banner(command, line)
     try:
         process_id = int(invoke.ask(line, "stop", [])["pid"])
     except NodeUnreachable:
@@ -163,7 +163,7 @@ def stop(verb: CtlCommand, line: CommandLine) -> int:
     return 0
 
 
-def shutdown(verb: CtlCommand, line: CommandLine) -> int:
+def shutdown(command: CtlCommand, line: CommandLine) -> int:
     """Stop the node and wait for its process to end."""
     process_id = int(invoke.ask(line, "ping", [])["pid"])
     whose = f"RabbitMQ node {line.node} running at PID {process_id}"
@@ -198,11 +198,11 @@ def _is_alive(process_id: int) -> bool:
         return Path(f"/proc/{process_id}").exists() or not Path("/proc/self").exists()
 
 
-def export_definitions(verb: CtlCommand, line: CommandLine) -> int:
+def export_definitions(command: CtlCommand, line: CommandLine) -> int:
     """Write the definitions to a file in this program, because the node may run as another user."""
     target = line.words[0]
     if target != "-":
-        invoke.show_banner(verb, line)
+        invoke.show_banner(command, line)
     document = json.dumps(invoke.ask(line, "export_definitions", []), separators=(",", ":"), sort_keys=True)
     if target == "-":
         sys.stdout.write(document)
@@ -214,7 +214,7 @@ def export_definitions(verb: CtlCommand, line: CommandLine) -> int:
     return 0
 
 
-def import_definitions(verb: CtlCommand, line: CommandLine) -> int:
+def import_definitions(command: CtlCommand, line: CommandLine) -> int:
     """Import definitions. Unlike rabbitmqctl's, the command ends when the import is complete."""
     source = line.words[0] if line.words else "-"
     try:
@@ -222,7 +222,7 @@ def import_definitions(verb: CtlCommand, line: CommandLine) -> int:
     except (OSError, UnicodeDecodeError) as error:
         raise ControlError(f"Cannot read {source}: {error}.", EXIT_DATA) from None
     if source != "-":
-        invoke.show_banner(verb, line)
+        invoke.show_banner(command, line)
     report = invoke.ask(line, "import_definitions", [text])
     # Nodes of earlier versions import all or nothing, and report nothing.
     skipped = report["skipped"] if isinstance(report, dict) else []
@@ -266,7 +266,7 @@ PROGRAMS: dict[str, Callable[[CtlCommand, CommandLine], int]] = {
     **mirroring.PROGRAMS,
     **plugins.PROGRAMS,
     **wait_command.PROGRAMS,
-    **bridge_output.PROGRAMS,
+    **bridge_commands.PROGRAMS,
     "hash_password": hash_password,
     "report": report,
 }

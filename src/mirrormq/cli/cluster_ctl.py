@@ -27,8 +27,8 @@ NOT_FROM_HERE = (
 )
 
 
-def cluster_status(verb: CtlCommand, line: CommandLine) -> int:
-    invoke.show_banner(verb, line)
+def cluster_status(command: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(command, line)
     reply = invoke.ask(line, "cluster_status", [])
     if line.options.get("formatter") == "json":
         print(json.dumps(reply, separators=(",", ":"), sort_keys=True))
@@ -39,7 +39,7 @@ def cluster_status(verb: CtlCommand, line: CommandLine) -> int:
     return 0
 
 
-def await_online_nodes(verb: CtlCommand, line: CommandLine) -> int:
+def await_online_nodes(command: CtlCommand, line: CommandLine) -> int:
     wanted = _count(line.words[0])
     limit_s = int(float(line.options.get("timeout", AWAIT_NODES_S)))
     if not line.is_quiet:
@@ -67,12 +67,12 @@ def check_count(words: list[str]) -> None:
     _count(words[0])
 
 
-def join_cluster(verb: CtlCommand, line: CommandLine) -> int:
+def join_cluster(command: CtlCommand, line: CommandLine) -> int:
     """Join a cluster. The cluster port of a node on this host is read from its control socket."""
     name, _, port = line.words[0].partition(":")
     name = full_name(name)
     line.words = [name]
-    invoke.show_banner(verb, line)
+    invoke.show_banner(command, line)
     line.options.pop("disc", None)
     line.options.pop("ram", None)
     address = f"{name.partition('@')[2]}:{port}" if port else _local_node_address(name)
@@ -93,15 +93,15 @@ def _local_node_address(name: str) -> str:
         return ""
 
 
-def forget_cluster_node(verb: CtlCommand, line: CommandLine) -> int:
+def forget_cluster_node(command: CtlCommand, line: CommandLine) -> int:
     """Forget a node. With --offline the target node is stopped, so a flag file records the request for its
     next start."""
     line.words = [full_name(line.words[0])]
     if not line.options.pop("offline", False):
-        return invoke.perform(verb, line)
+        return invoke.perform(command, line)
     if control_client.answers(line.runtime_directory, line.node):
         raise UsageError("this command requires the target node to be stopped.", heading="Error")
-    invoke.show_banner(verb, line)
+    invoke.show_banner(command, line)
     directory = data_directory(line.node)
     if line.words[0] == line.node or control_client.answers(line.runtime_directory, line.words[0]):
         raise ControlError(NOT_FROM_HERE)
@@ -109,10 +109,10 @@ def forget_cluster_node(verb: CtlCommand, line: CommandLine) -> int:
     return 0
 
 
-def force_boot(verb: CtlCommand, line: CommandLine) -> int:
+def force_boot(command: CtlCommand, line: CommandLine) -> int:
     """Force the next start; write a flag file if the node does not run."""
     try:
-        return invoke.perform(verb, line)
+        return invoke.perform(command, line)
     except control_client.NodeUnreachable:
         boot_flags.force(data_directory(line.node))
         return 0
@@ -133,8 +133,8 @@ def data_directory(node: str) -> Path:
     return directory
 
 
-def environment(verb: CtlCommand, line: CommandLine) -> int:
-    invoke.show_banner(verb, line)
+def environment(command: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(command, line)
     reply = invoke.ask(line, "environment", [])
     if invoke.is_erlang(line):
         invoke.show_facts(line, reply)

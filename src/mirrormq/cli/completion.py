@@ -29,18 +29,18 @@ def _possible(before: list[str], unfinished: str) -> list[str]:
     flag = VALUE_FLAGS.get(before[-1]) if before else None
     if flag is not None:
         return _values(flag)
-    name = _verb_in(before)
-    verb = COMMANDS.get(name)
+    name = _command_in(before)
+    command = COMMANDS.get(name)
     if unfinished.startswith("-"):
-        return _flags(verb)
+        return _flags(command)
     if name == "help":
         return list(COMMANDS)
     if not name:
         return [*COMMANDS, *WITHOUT_A_NODE]
-    return [column for column in verb.all_columns if column not in before] if verb is not None else []
+    return [column for column in command.all_columns if column not in before] if command is not None else []
 
 
-def _verb_in(before: list[str]) -> str:
+def _command_in(before: list[str]) -> str:
     """Return the first word that is neither an option nor an option's value."""
     words = iter(before)
     for word in words:
@@ -51,8 +51,8 @@ def _verb_in(before: list[str]) -> str:
     return ""
 
 
-def _flags(verb: CtlCommand | None) -> list[str]:
-    allowed = GENERAL | (set(verb.options) if verb is not None else set())
+def _flags(command: CtlCommand | None) -> list[str]:
+    allowed = GENERAL | (set(command.options) if command is not None else set())
     return [flag for flag, option in (VALUE_FLAGS | SWITCHES).items() if option in allowed and len(flag) > 2]
 
 

@@ -47,17 +47,17 @@ def run(arguments: list[str]) -> int:
     if not line.words or line.words[0] == "help" or (line.options.get("help")):
         return _help(line)
     name, line.words = line.words[0], line.words[1:]
-    verb = COMMANDS.get(name)
+    command = COMMANDS.get(name)
     if name == "version":
         return _version()
-    if verb is None:
-        return _refused(name) if name in REFUSED else _unknown_verb(name)
+    if command is None:
+        return _refused(name) if name in REFUSED else _unknown_command(name)
     try:
-        check(verb, line)
-        check_app(verb, line)
-        return client_side.PROGRAMS.get(name, perform)(verb, line)
+        check(command, line)
+        check_app(command, line)
+        return client_side.PROGRAMS.get(name, perform)(command, line)
     except UsageError as error:
-        usage = f"Arguments given:\n\t{' '.join(arguments)}\n\nUsage\n\n{usage_of(verb)}"
+        usage = f"Arguments given:\n\t{' '.join(arguments)}\n\nUsage\n\n{usage_of(command)}"
         print(f"{error.heading}: {error}\n{usage}", file=sys.stderr)
         if error.hint:
             print(f"Hint: {error.hint}", file=sys.stderr)
@@ -73,10 +73,10 @@ def run(arguments: list[str]) -> int:
         return EXIT_USAGE
 
 
-def check(verb: CtlCommand, line: CommandLine) -> None:
+def check(command: CtlCommand, line: CommandLine) -> None:
     """Refuse command lines that rabbitmqctl refuses before it contacts a node."""
-    least, most = verb.arguments
-    foreign = [name for name in line.options if name not in GENERAL and name not in verb.options]
+    least, most = command.arguments
+    foreign = [name for name in line.options if name not in GENERAL and name not in command.options]
     if line.unknown or foreign:
         flags = line.unknown + [f"--{name} : " for name in foreign]
         raise UsageError("Invalid options for this command:\n" + "\n".join(flags))
@@ -85,40 +85,42 @@ def check(verb: CtlCommand, line: CommandLine) -> None:
     if len(line.words) > most:
         raise UsageError("too many arguments.")
     wrong = (
-        [column for column in columns_of(line) if column not in verb.all_columns] if verb.all_columns else []
+        [column for column in columns_of(line) if column not in command.all_columns]
+        if command.all_columns
+        else []
     )
     if wrong:
-        hint = hints.no_such("column", wrong[0], verb.all_columns, f"mirrormqctl help {verb.name}")
+        hint = hints.no_such("column", wrong[0], command.all_columns, f"mirrormqctl help {command.name}")
         raise UsageError(f"Info key(s) {','.join(wrong)} are not supported", hint=hint)
     if line.options.get("formatter", "table") not in formatting.FORMATTERS:
         raise UsageError(f"the formatter must be one of {', '.join(formatting.FORMATTERS)}.")
-    is_offline = verb.name == "forget_cluster_node" and "offline" in line.options
-    if line.uri and (verb.name in LOCAL_ONLY or is_offline):
-        raise UsageError(local_only_error(verb.name), heading="Error")
-    client_side.check_values(verb, line.words)
-    health_checks.check_values(verb, line)
-    diagnostic_output.check_values(verb, line)
+    is_offline = command.name == "forget_cluster_node" and "offline" in line.options
+    if line.uri and (command.name in LOCAL_ONLY or is_offline):
+        raise UsageError(local_only_error(command.name), heading="Error")
+    client_side.check_values(command, line.words)
+    health_checks.check_values(command, line)
+    diagnostic_output.check_values(command, line)
 
 
 def _help(line: CommandLine) -> int:
     words = [word for word in line.words if word != "help"]
-    verb = COMMANDS.get(words[0]) if words else None
+    command = COMMANDS.get(words[0]) if words else None
     if words and words[0] in REFUSED:
         print(f"\n{words[0]}: {REFUSED[words[0]]}")
         return 0
-    if words and verb is None:
-        return _unknown_verb(words[0])
-    if verb is None:
-        print("\n".join(_all_verbs()))
+    if words and command is None:
+        return _unknown_command(words[0])
+    if command is None:
+        print("\n".join(_all_commands()))
         return 0
-    print(f"\nUsage\n\n{usage_of(verb)}\n\n{verb.help}.")
-    if verb.all_columns:
-        print(f"\n<column> must be one of {', '.join(verb.all_columns)}")
-    print(f"\nExample: mirrormqctl {verb.example or verb.name}")
+    print(f"\nUsage\n\n{usage_of(command)}\n\n{command.help}.")
+    if command.all_columns:
+        print(f"\n<column> must be one of {', '.join(command.all_columns)}")
+    print(f"\nExample: mirrormqctl {command.example or command.name}")
     return 0
 
 
-def _all_verbs() -> Iterator[str]:
+def _all_commands() -> Iterator[str]:
     yield f"\nUsage\n\n{PROGRAM_USAGE}\n\nAvailable commands:"
     for group in dict.fromkeys(command.group for command in COMMANDS.values()):
         yield f"\n{group}:\n"
@@ -128,9 +130,9 @@ def _all_verbs() -> Iterator[str]:
     yield "Example: mirrormqctl -n mirror1@localhost list_queues name messages"
 
 
-def _unknown_verb(name: str) -> int:
+def _unknown_command(name: str) -> int:
     close = suggestion(name, COMMANDS)
-    more = f"Did you mean '{close}'? \n" if close else "\n".join(_all_verbs())
+    more = f"Did you mean '{close}'? \n" if close else "\n".join(_all_commands())
     print(f"\nCommand '{name}' not found. \n{more}", file=sys.stderr)
     return EXIT_USAGE
 

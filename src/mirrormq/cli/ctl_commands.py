@@ -322,8 +322,8 @@ ALL = (
 )  # fmt: skip
 
 COMMANDS = {
-    verb.name: verb
-    for verb in (
+    command.name: command
+    for command in (
         *ALL,
         *health_commands.ALL,
         *diagnostic_commands.ALL,
@@ -344,9 +344,9 @@ WITH_TIMEOUT = (
 )  # fmt: skip
 
 
-def usage_of(verb: CtlCommand) -> str:
+def usage_of(command: CtlCommand) -> str:
     """Return the usage line of a command."""
-    listing = verb.name.startswith(("list_", "check_")) and verb.name not in WITHOUT_TIMEOUT
-    timed = verb.name in WITH_TIMEOUT or listing
-    words = [verb.name, verb.usage, "[--timeout <timeout>]" if timed else ""]
+    listing = command.name.startswith(("list_", "check_")) and command.name not in WITHOUT_TIMEOUT
+    timed = command.name in WITH_TIMEOUT or listing
+    words = [command.name, command.usage, "[--timeout <timeout>]" if timed else ""]
     return "mirrormqctl [--node <node>] [--longnames] [--quiet] " + " ".join(filter(None, words))

@@ -30,26 +30,26 @@ def _shown(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
 
 
-def check_values(verb: CtlCommand, line: CommandLine) -> None:
+def check_values(command: CtlCommand, line: CommandLine) -> None:
     """Refuse values that RabbitMQ's tools refuse before they contact a node."""
     options = line.options
-    if verb.name == "log_tail" and not str(options.get("number", 1)).isdecimal():
+    if command.name == "log_tail" and not str(options.get("number", 1)).isdecimal():
         raise UsageError(f"Invalid options for this command:\n-N : {options['number']}")
-    if "duration" in verb.options and not str(options.get("duration", 1)).isdecimal():
+    if "duration" in command.options and not str(options.get("duration", 1)).isdecimal():
         raise UsageError(f"Invalid options for this command:\n-d : {options['duration']}")
-    if verb.name == "memory_breakdown" and options.get("unit", "gb") not in UNITS:
+    if command.name == "memory_breakdown" and options.get("unit", "gb") not in UNITS:
         raise UsageError(
             f"\"unit '{options['unit']}' is not supported. Please use one of: {', '.join(UNITS)}\""
         )
-    if verb.name == "resolve_hostname" and options.get("address-family", "ipv4") not in ADDRESS_FAMILIES:
+    if command.name == "resolve_hostname" and options.get("address-family", "ipv4") not in ADDRESS_FAMILIES:
         valid = f"Valid values are: {', '.join(ADDRESS_FAMILIES)}"
         family = options["address-family"]
         raise UsageError(f"Bad argument: unsupported IP address family {family}. {valid}", EXIT_DATA)
-    if verb.name == "cipher_suites" and options.get("format", "openssl") != "openssl":
+    if command.name == "cipher_suites" and options.get("format", "openssl") != "openssl":
         raise UsageError("Bad argument: Format should be openssl: the other formats are Erlang's", EXIT_DATA)
-    if verb.name == "change_cluster_node_type" and line.words[0] not in ("disc", "ram"):
+    if command.name == "change_cluster_node_type" and line.words[0] not in ("disc", "ram"):
         raise UsageError("Bad argument: The node type must be either disc or ram.", EXIT_DATA)
-    if verb.name == "consume_event_stream":
+    if command.name == "consume_event_stream":
         _pattern(line)
 
 
@@ -62,10 +62,10 @@ def _pattern(line: CommandLine) -> re.Pattern[str]:
         ) from None
 
 
-def done(verb: CtlCommand, line: CommandLine) -> int:
+def done(command: CtlCommand, line: CommandLine) -> int:
     """Run a command without output."""
-    invoke.show_banner(verb, line)
-    invoke.ask(line, verb.name, line.words)
+    invoke.show_banner(command, line)
+    invoke.ask(line, command.name, line.words)
     if _is_json(line):
         print(_shown({"node": line.node, "result": "ok"}))
     return 0
@@ -74,9 +74,9 @@ def done(verb: CtlCommand, line: CommandLine) -> int:
 def _listing(about: Callable[[CommandLine, list[str]], dict[str, Any]], nothing: str = "") -> Program:
     """Return the program of a command whose result is a list of texts: one line each, or a JSON object."""
 
-    def program(verb: CtlCommand, line: CommandLine) -> int:
-        invoke.show_banner(verb, line)
-        reply: list[str] = invoke.ask(line, verb.name, line.words)
+    def program(command: CtlCommand, line: CommandLine) -> int:
+        invoke.show_banner(command, line)
+        reply: list[str] = invoke.ask(line, command.name, line.words)
         if _is_json(line):
             print(_shown(about(line, reply)))
         else:
@@ -117,8 +117,8 @@ def _addresses(line: CommandLine, reply: list[str]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def log_tail(verb: CtlCommand, line: CommandLine) -> int:
-    invoke.show_banner(verb, line)
+def log_tail(command: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(command, line)
     number = {"number": line.options.get("number", LOG_LINES_DEFAULT)}
     lines: list[str] = invoke.ask(line, "log_tail", [], number)
     if not _is_json(line):
@@ -128,29 +128,29 @@ def log_tail(verb: CtlCommand, line: CommandLine) -> int:
     return 0
 
 
-def _poll(line: CommandLine, verb: str) -> Iterator[dict[str, Any]]:
+def _poll(line: CommandLine, command: str) -> Iterator[dict[str, Any]]:
     """Poll a node and yield its replies until the duration ends or the user interrupts."""
     duration = line.options.get("duration")
     deadline = float("inf") if duration is None else time.monotonic() + float(duration)
-    reply = invoke.ask(line, verb, [], {"number": None})
+    reply = invoke.ask(line, command, [], {"number": None})
     try:
         while time.monotonic() < deadline:
             time.sleep(max(0.0, min(POLL_S, deadline - time.monotonic())))
-            reply = invoke.ask(line, verb, [], {"number": reply["number"]})
+            reply = invoke.ask(line, command, [], {"number": reply["number"]})
             yield reply
     except KeyboardInterrupt:
         return
 
 
-def log_tail_stream(verb: CtlCommand, line: CommandLine) -> int:
-    invoke.show_banner(verb, line)
+def log_tail_stream(command: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(command, line)
     for reply in _poll(line, "log_lines"):
         for text in reply["lines"]:
             print(text, flush=True)
     return 0
 
 
-def consume_event_stream(verb: CtlCommand, line: CommandLine) -> int:
+def consume_event_stream(command: CtlCommand, line: CommandLine) -> int:
     """Print each event as a line of JSON, so that other programs can read the events."""
     pattern = _pattern(line)
     for reply in _poll(line, "events"):
@@ -160,8 +160,8 @@ def consume_event_stream(verb: CtlCommand, line: CommandLine) -> int:
     return 0
 
 
-def memory_breakdown(verb: CtlCommand, line: CommandLine) -> int:
-    invoke.show_banner(verb, line)
+def memory_breakdown(command: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(command, line)
     reply: dict[str, int] = invoke.ask(line, "memory_breakdown", [])
     unit = str(line.options.get("unit", "gb"))
     shares = {name: round(100 * size / max(sum(reply.values()), 1), 2) for name, size in reply.items()}
@@ -175,8 +175,8 @@ def memory_breakdown(verb: CtlCommand, line: CommandLine) -> int:
     return 0
 
 
-def os_env(verb: CtlCommand, line: CommandLine) -> int:
-    invoke.show_banner(verb, line)
+def os_env(command: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(command, line)
     reply: dict[str, str] = invoke.ask(line, "os_env", [])
     if _is_json(line):
         print(_shown({"node": line.node, "result": "ok", "variables": reply}))
@@ -185,9 +185,9 @@ def os_env(verb: CtlCommand, line: CommandLine) -> int:
     return 0
 
 
-def certificates(verb: CtlCommand, line: CommandLine) -> int:
+def certificates(command: CtlCommand, line: CommandLine) -> int:
     """Print each listener and the contents of its certificate files."""
-    invoke.show_banner(verb, line)
+    invoke.show_banner(command, line)
     reply: list[dict[str, Any]] = invoke.ask(line, "certificates", [])
     if _is_json(line):
         print(_shown(reply))
@@ -198,13 +198,13 @@ def certificates(verb: CtlCommand, line: CommandLine) -> int:
     return 0
 
 
-def list_node_auth_attempt_stats(verb: CtlCommand, line: CommandLine) -> int:
-    invoke.show_banner(verb, line)
-    rows: list[dict[str, Any]] = invoke.ask(line, verb.name, [])
+def list_node_auth_attempt_stats(command: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(command, line)
+    rows: list[dict[str, Any]] = invoke.ask(line, command.name, [])
     if _is_json(line):
         print(_shown({"attempts": rows, "node": line.node, "result": "ok"}))
     elif rows:
-        invoke.show_rows(verb, line, rows)
+        invoke.show_rows(command, line, rows)
     else:
         print(f"Node {line.node} reported no authentication attempt stats")
     return 0

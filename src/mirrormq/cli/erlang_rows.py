@@ -39,10 +39,12 @@ TEXT_COLUMNS = frozenset(
 empty atom."""
 
 
-def listing(verb: str, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
+def listing(command: str, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
     """Return a table as a term. As in RabbitMQ, consumers are grouped in one list per queue."""
-    lines = [[(Atom(column), _cell(verb, column, row.get(column, ""))) for column in columns] for row in rows]
-    if verb != "list_consumers":
+    lines = [
+        [(Atom(column), _cell(command, column, row.get(column, ""))) for column in columns] for row in rows
+    ]
+    if command != "list_consumers":
         return written(lines)
     queues: dict[Any, list[Any]] = {}
     for number, (row, line) in enumerate(zip(rows, lines, strict=True)):
@@ -50,14 +52,14 @@ def listing(verb: str, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -
     return written(list(queues.values()))
 
 
-def _cell(verb: str, column: str, value: Any) -> Any:
+def _cell(command: str, column: str, value: Any) -> Any:
     if isinstance(value, dict):
         return compact_json(value)
     if isinstance(value, list):
         return _list(column, value)
     if not isinstance(value, str):
         return Atom("") if value is None else value
-    is_name_of_flag = verb == "list_feature_flags" and column == "name"
+    is_name_of_flag = command == "list_feature_flags" and column == "name"
     if column in ATOM_COLUMNS or is_name_of_flag or (not value and column not in TEXT_COLUMNS):
         return Atom(value)
     if column in PID_COLUMNS:

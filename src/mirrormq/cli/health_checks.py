@@ -60,16 +60,16 @@ def failed(line: CommandLine, text: str, *, heading: str = "Error:\n", **more: A
     return EXIT_UNAVAILABLE
 
 
-def is_running(verb: CtlCommand, line: CommandLine) -> int:
+def is_running(command: CtlCommand, line: CommandLine) -> int:
     """Report whether the application runs; the exit code is 0 in both cases."""
-    invoke.show_banner(verb, line)
+    invoke.show_banner(command, line)
     runs = _state(line) == "running"
     sentence = _running_sentence(line.node, runs)
     return _print_result(line, sentence, message=sentence, result=runs)
 
 
-def check_running(verb: CtlCommand, line: CommandLine) -> int:
-    invoke.show_banner(verb, line)
+def check_running(command: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(command, line)
     runs = _state(line) == "running"
     sentence = _running_sentence(line.node, runs)
     if not runs:
@@ -87,8 +87,8 @@ def _running_sentence(node: str, runs: bool) -> str:
     return f"RabbitMQ on node {node} is not running or has not fully booted yet (check with is_booting)"
 
 
-def is_booting(verb: CtlCommand, line: CommandLine) -> int:
-    invoke.show_banner(verb, line)
+def is_booting(command: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(command, line)
     boots = _state(line) == "starting"
     rest = "is fully booted (check with is_running), stopped or has not started booting yet"
     sentence = f"RabbitMQ on node {line.node} {'is booting' if boots else rest}"
@@ -102,8 +102,8 @@ def _alarms(line: CommandLine) -> tuple[list[str], list[str]]:
     return local, [alarm_line(alarm) for alarm in reply if alarm["node"] != line.node]
 
 
-def alarms(verb: CtlCommand, line: CommandLine) -> int:
-    invoke.show_banner(verb, line)
+def alarms(command: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(command, line)
     local, others = _alarms(line)
     if not local and not others:
         return passed(line, _no_alarms(line), alarms=[], node=line.node)
@@ -115,8 +115,8 @@ def _no_alarms(line: CommandLine) -> str:
     return f"Node {line.node} reported no alarms, local or clusterwide"
 
 
-def check_alarms(verb: CtlCommand, line: CommandLine) -> int:
-    invoke.show_banner(verb, line)
+def check_alarms(command: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(command, line)
     local, others = _alarms(line)
     if not local and not others:
         return passed(line, _no_alarms(line))
@@ -128,8 +128,8 @@ def check_alarms(verb: CtlCommand, line: CommandLine) -> int:
     return failed(line, "\n".join(local + others), heading="", **details)
 
 
-def check_local_alarms(verb: CtlCommand, line: CommandLine) -> int:
-    invoke.show_banner(verb, line)
+def check_local_alarms(command: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(command, line)
     local, _ = _alarms(line)
     if not local:
         return passed(line, f"Node {line.node} reported no local alarms")
@@ -141,8 +141,8 @@ def _listeners(line: CommandLine) -> list[dict[str, Any]]:
     return reply
 
 
-def listeners(verb: CtlCommand, line: CommandLine) -> int:
-    invoke.show_banner(verb, line)
+def listeners(command: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(command, line)
     reply = _listeners(line)
     if _is_json(line):
         print(_shown({"result": "ok", "node": line.node, "listeners": reply}))
@@ -153,8 +153,8 @@ def listeners(verb: CtlCommand, line: CommandLine) -> int:
     return 0
 
 
-def check_port_listener(verb: CtlCommand, line: CommandLine) -> int:
-    invoke.show_banner(verb, line)
+def check_port_listener(command: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(command, line)
     port, reply = int(line.words[0]), _listeners(line)
     ports = [row["port"] for row in reply]
     if port in ports:
@@ -166,8 +166,8 @@ def check_port_listener(verb: CtlCommand, line: CommandLine) -> int:
     return failed(line, text, heading="", missing=port, ports=ports, listeners=reply)
 
 
-def check_protocol_listener(verb: CtlCommand, line: CommandLine) -> int:
-    invoke.show_banner(verb, line)
+def check_protocol_listener(command: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(command, line)
     reply = _listeners(line)
     wanted = PROTOCOLS.get(line.words[0].lower(), line.words[0].lower())
     protocols = sorted({row["protocol"] for row in reply})
@@ -179,9 +179,9 @@ def check_protocol_listener(verb: CtlCommand, line: CommandLine) -> int:
     return failed(line, text, missing=wanted, protocols=protocols, listeners=reply)
 
 
-def check_port_connectivity(verb: CtlCommand, line: CommandLine) -> int:
+def check_port_connectivity(command: CtlCommand, line: CommandLine) -> int:
     """Connect to all listeners from the host of this program, which may be a remote one."""
-    invoke.show_banner(verb, line)
+    invoke.show_banner(command, line)
     reply, address = _listeners(line), line.options.get("address")
     bad = [row for row in reply if not _accepts(str(address or _host(line, row)), row["port"])]
     if not bad:
@@ -205,15 +205,15 @@ def _accepts(host: str, port: int) -> bool:
         return False
 
 
-def check_virtual_hosts(verb: CtlCommand, line: CommandLine) -> int:
+def check_virtual_hosts(command: CtlCommand, line: CommandLine) -> int:
     """Check the vhosts. They have no separate processes, so all are running if the node replies."""
-    invoke.show_banner(verb, line)
+    invoke.show_banner(command, line)
     invoke.ask(line, "list_vhosts", [])
     return passed(line, f"Node {line.node} reported all vhosts as running")
 
 
-def check_certificate_expiration(verb: CtlCommand, line: CommandLine) -> int:
-    invoke.show_banner(verb, line)
+def check_certificate_expiration(command: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(command, line)
     within, unit = int(line.options.get("within", 4)), str(line.options.get("unit", "weeks"))
     reply = invoke.ask(line, "expiring_certificates", [], {"within": within, "unit": unit})
     if not reply:
@@ -223,9 +223,9 @@ def check_certificate_expiration(verb: CtlCommand, line: CommandLine) -> int:
     return failed(line, text, heading="", expired=reply)
 
 
-def check_mirrors(verb: CtlCommand, line: CommandLine) -> int:
+def check_mirrors(command: CtlCommand, line: CommandLine) -> int:
     """Check whether the node can stop without the loss of a mirrored queue's only synchronised copy."""
-    invoke.show_banner(verb, line)
+    invoke.show_banner(command, line)
     if _is_alone(line):
         return passed(line, _alone(line, "check"), **_alone_json("check"))
     reply = invoke.ask(line, "critical_queues", [])
@@ -238,8 +238,8 @@ def check_mirrors(verb: CtlCommand, line: CommandLine) -> int:
     return failed(line, text, heading="", queues=reply, message=message)
 
 
-def check_quorum(verb: CtlCommand, line: CommandLine) -> int:
-    invoke.show_banner(verb, line)
+def check_quorum(command: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(command, line)
     if _is_alone(line):
         return passed(line, _alone(line, "check"), **_alone_json("check"))
     return passed(line, f"Node {line.node} reported no quorum queues with minimum quorum")
@@ -258,7 +258,7 @@ def _alone_json(what: str) -> dict[str, str]:
     return {"message": f"Target node {rest}"}
 
 
-def await_mirrors(verb: CtlCommand, line: CommandLine) -> int:
+def await_mirrors(command: CtlCommand, line: CommandLine) -> int:
     """Wait until `check_mirrors` passes."""
     limit_s = float(line.options.get("timeout", AWAIT_MIRROR_S))
     if not line.is_quiet:
@@ -275,7 +275,7 @@ def await_mirrors(verb: CtlCommand, line: CommandLine) -> int:
     return 0
 
 
-def await_quorum(verb: CtlCommand, line: CommandLine) -> int:
+def await_quorum(command: CtlCommand, line: CommandLine) -> int:
     limit_s = float(line.options.get("timeout", AWAIT_MIRROR_S))
     if not line.is_quiet:
         text = "Will wait for a quorum + 1 of nodes to be online for all quorum queues for"
@@ -284,22 +284,22 @@ def await_quorum(verb: CtlCommand, line: CommandLine) -> int:
     return passed(line, _alone_json("command")["message"]) if alone else 0
 
 
-def rebalance(verb: CtlCommand, line: CommandLine) -> int:
+def rebalance(command: CtlCommand, line: CommandLine) -> int:
     """Rebalance masters; the default output is a drawn table."""
     if line.words[0] not in ("all", "classic", "quorum", "stream"):
         raise ControlError(f"type {line.words[0]} is not supported. Try one of all, classic, quorum.")
-    invoke.show_banner(verb, line)
+    invoke.show_banner(command, line)
     rows = invoke.ask(line, "rebalance", line.words)
     if _is_json(line):
         print(_shown({"node": line.node, "result": "ok", "value": [list(row.items()) for row in rows]}))
         return 0
     line.options.setdefault("formatter", "pretty_table")
-    invoke.show_rows(verb, CommandLine([], line.options), rows)
+    invoke.show_rows(command, CommandLine([], line.options), rows)
     return 0
 
 
-def post_upgrade(verb: CtlCommand, line: CommandLine) -> int:
-    invoke.show_banner(verb, line)
+def post_upgrade(command: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(command, line)
     print("Rebalancing queue masters...", flush=True)
     for row in invoke.ask(line, "rebalance", ["all"]):
         cells = [
@@ -315,7 +315,7 @@ It performs intrusive, opinionated health checks and requires a fully booted nod
 Use one of the options covered in https://www.rabbitmq.com/monitoring.html#health-checks instead."""
 
 
-def node_health_check(verb: CtlCommand, line: CommandLine) -> int:
+def node_health_check(command: CtlCommand, line: CommandLine) -> int:
     """Run RabbitMQ's deprecated health check."""
     if not line.is_quiet:
         limit_s = int(float(line.options.get("timeout", NODE_HEALTH_CHECK_S)))
@@ -333,17 +333,17 @@ def node_health_check(verb: CtlCommand, line: CommandLine) -> int:
     return EXIT_SOFTWARE
 
 
-def server_version(verb: CtlCommand, line: CommandLine) -> int:
-    invoke.show_banner(verb, line)
+def server_version(command: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(command, line)
     reply = invoke.ask(line, "status", [])["rabbitmq_version"]
     return _print_result(line, reply, result="ok", value=reply)
 
 
-def check_values(verb: CtlCommand, line: CommandLine) -> None:
+def check_values(command: CtlCommand, line: CommandLine) -> None:
     """Refuse values that RabbitMQ's tools refuse before they contact a node."""
-    if verb.name == "check_port_listener" and not line.words[0].isdecimal():
+    if command.name == "check_port_listener" and not line.words[0].isdecimal():
         raise UsageError("Bad argument: Argument must be a positive integer", EXIT_DATA)
-    if verb.name == "check_certificate_expiration":
+    if command.name == "check_certificate_expiration":
         unit = str(line.options.get("unit", "weeks"))
         if unit not in UNITS:
             raise UsageError(f"\"unit '{unit}' is not supported. Please use one of: {', '.join(UNITS)}\"")

@@ -18,16 +18,16 @@ AT_ONCE = ("list_policies", "list_operator_policies", "list_topic_permissions", 
 PASSWORD_VERBS = ("add_user", "change_password", "authenticate_user")
 
 
-def perform(verb: CtlCommand, line: CommandLine) -> int:
+def perform(command: CtlCommand, line: CommandLine) -> int:
     """Send the request and print the reply."""
-    fill_in_password(verb, line.words)
-    show_banner(verb, line)
+    fill_in_password(command, line.words)
+    show_banner(command, line)
     words, more = line.words, {}
-    if verb.all_columns:
-        words, more = [], {"columns": columns_of(line) or list(verb.columns)}
-    result = ask(line, verb.name, words, more)
-    if verb.columns:
-        show_rows(verb, line, result)
+    if command.all_columns:
+        words, more = [], {"columns": columns_of(line) or list(command.columns)}
+    result = ask(line, command.name, words, more)
+    if command.columns:
+        show_rows(command, line, result)
     elif isinstance(result, str) and not line.options.get("silent"):
         print_sentence(line, result)
     elif isinstance(result, dict) and "warning" in result:
@@ -35,45 +35,45 @@ def perform(verb: CtlCommand, line: CommandLine) -> int:
     return 0
 
 
-def check_app(verb: CtlCommand, line: CommandLine) -> None:
+def check_app(command: CtlCommand, line: CommandLine) -> None:
     """Refuse commands that rabbitmqctl refuses in the current state of the application."""
-    if verb.name in IN_ANY_STATE and not line.uri:
+    if command.name in IN_ANY_STATE and not line.uri:
         return
-    reply = _first_reply(verb, line)
+    reply = _first_reply(command, line)
     if line.uri:
         line.answering = reply["name"]
-    refusal = objection(verb.name, reply["app"])
+    refusal = objection(command.name, reply["app"])
     if refusal is not None:
         raise UsageError(refusal, heading="Error")
 
 
-def _first_reply(verb: CtlCommand, line: CommandLine) -> dict[str, str]:
+def _first_reply(command: CtlCommand, line: CommandLine) -> dict[str, str]:
     """Return the name and state of the node that replies. Commands that wait for a node or force its start
     accept an unreachable node."""
     try:
         reply: dict[str, str] = ask(line, "ping", [])
         return reply
     except control_client.NodeUnreachable:
-        if verb.name not in ("await_startup", "force_boot"):
+        if command.name not in ("await_startup", "force_boot"):
             raise
         return {"name": http_client.host_and_port(line.uri) if line.uri else line.node, "app": ""}
 
 
-def ask(line: CommandLine, verb: str, words: list[str], more: dict[str, Any] | None = None) -> Any:
+def ask(line: CommandLine, command: str, words: list[str], more: dict[str, Any] | None = None) -> Any:
     """Send one request to the node that the command line names."""
     options = {name: value for name, value in line.options.items() if name not in GENERAL or name == "vhost"}
     options |= more or {}
-    request = Request(verb, words, options)
+    request = Request(command, words, options)
     if line.uri:
         named = full_name(str(line.options["node"])) if "node" in line.options else ""
         return http_client.call(line.uri, named, request, line.timeout_s)
     return control_client.call(line.runtime_directory, line.node, request, line.timeout_s)
 
 
-def show_banner(verb: CtlCommand, line: CommandLine) -> None:
+def show_banner(command: CtlCommand, line: CommandLine) -> None:
     """Print the line that announces the operation."""
-    if verb.banner and not line.is_quiet:
-        print(verb.banner.format(*line.words, **banner_words(verb, line)), flush=True)
+    if command.banner and not line.is_quiet:
+        print(command.banner.format(*line.words, **banner_words(command, line)), flush=True)
 
 
 def is_erlang(line: CommandLine) -> bool:
@@ -94,20 +94,20 @@ def show_facts(line: CommandLine, found: Any) -> None:
     print(erlang_format.written(erlang_rows.facts(found)))
 
 
-def show_rows(verb: CtlCommand, line: CommandLine, rows: list[dict[str, Any]]) -> None:
+def show_rows(command: CtlCommand, line: CommandLine, rows: list[dict[str, Any]]) -> None:
     """Print a table in the requested format."""
-    columns: Iterable[str] = (columns_of(line) if verb.all_columns else []) or verb.columns
+    columns: Iterable[str] = (columns_of(line) if command.all_columns else []) or command.columns
     wanted = line.options.get("formatter", "table")
-    has_headers = verb.headers or wanted == "csv"
+    has_headers = command.headers or wanted == "csv"
     headers = has_headers and not line.options.get("no-table-headers") and not line.options.get("silent")
     if is_erlang(line):
-        print(erlang_rows.listing(verb.name, shaped(verb, line, rows), list(columns)))
+        print(erlang_rows.listing(command.name, shaped(command, line, rows), list(columns)))
         return
-    if wanted == "json" and not rows and verb.name in AT_ONCE:
+    if wanted == "json" and not rows and command.name in AT_ONCE:
         print("[]")
         return
     renderer = formatting.RENDERERS[wanted]
-    for text in renderer(shaped(verb, line, rows), list(columns), headers):
+    for text in renderer(shaped(command, line, rows), list(columns), headers):
         print(text)
 
 
@@ -116,22 +116,22 @@ def columns_of(line: CommandLine) -> list[str]:
     return [column for word in line.words for column in word.split(",") if column]
 
 
-def fill_in_password(verb: CtlCommand, words: list[str]) -> None:
+def fill_in_password(command: CtlCommand, words: list[str]) -> None:
     """Read a missing password from stdin, so that `ps` never shows it."""
-    if verb.name in PASSWORD_VERBS and len(words) == 1:
+    if command.name in PASSWORD_VERBS and len(words) == 1:
         password = "" if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
         if not password:
             raise ControlError("Password is not provided via argument or stdin", EXIT_DATA)
         words.append(password)
 
 
-def banner_words(verb: CtlCommand, line: CommandLine) -> dict[str, str]:
+def banner_words(command: CtlCommand, line: CommandLine) -> dict[str, str]:
     """Return the values of the names in a banner."""
     words, options = line.words, line.options
     conditions = [text for text in ("empty", "unused") if options.get(f"if-{text}")]
     seconds = line.timeout_s or 0.0
     return {
-        **verb.banner_options,
+        **command.banner_options,
         **{name: str(value) for name, value in options.items()},
         "vhost": str(options.get("vhost", "/")),
         "node": line.node,
@@ -147,7 +147,7 @@ def banner_words(verb: CtlCommand, line: CommandLine) -> dict[str, str]:
         "flag": "all feature flags" if words == ["all"] else f'feature flag "{"".join(words)}"',
         "for_how_long": f"for {options['duration']} seconds " if "duration" in options else "",
         "address_family": str(options.get("address-family", "IPv4")),
-        "threshold": _threshold(verb, words),
+        "threshold": _threshold(command, words),
         "levelled": _levelled(words),
     }
 
@@ -158,15 +158,15 @@ def _levelled(words: list[str]) -> str:
     return f'{category}to "{words[-1]}"' if words else ""
 
 
-def _threshold(verb: CtlCommand, words: list[str]) -> str:
+def _threshold(command: CtlCommand, words: list[str]) -> str:
     if words[:1] == ["mem_relative"]:
         return f"{words[-1]} times the total RAM"
-    is_size = words[:1] == ["absolute"] or verb.name == "set_disk_free_limit"
+    is_size = words[:1] == ["absolute"] or command.name == "set_disk_free_limit"
     return f"{words[-1]} bytes" if is_size else "".join(words[:1])
 
 
-def shaped(verb: CtlCommand, line: CommandLine, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def shaped(command: CtlCommand, line: CommandLine, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows with parameter values as JSON text, as in every format of rabbitmqctl."""
-    if verb.name not in ("list_parameters", "list_global_parameters"):
+    if command.name not in ("list_parameters", "list_global_parameters"):
         return rows
     return [{**row, "value": formatting.compact_json(row["value"])} for row in rows]

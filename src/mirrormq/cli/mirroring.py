@@ -17,15 +17,15 @@ def _mirroring_policies(line: CommandLine) -> list[dict[str, Any]]:
     return [row for row in rows if "ha-mode" in row["definition"]]
 
 
-def list_mirroring(verb: CtlCommand, line: CommandLine) -> int:
+def list_mirroring(command: CtlCommand, line: CommandLine) -> int:
     """List the mirroring policies of all vhosts."""
-    invoke.show_banner(verb, line)
-    invoke.show_rows(verb, line, _mirroring_policies(line))
+    invoke.show_banner(command, line)
+    invoke.show_rows(command, line, _mirroring_policies(line))
     return 0
 
 
-def check_mirroring(verb: CtlCommand, line: CommandLine) -> int:
-    invoke.show_banner(verb, line)
+def check_mirroring(command: CtlCommand, line: CommandLine) -> int:
+    invoke.show_banner(command, line)
     found = _mirroring_policies(line)
     if not found:
         return passed(line, "Cluster reported no classic queue mirroring policies")

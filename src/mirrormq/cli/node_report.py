@@ -16,9 +16,9 @@ PASSED_ON = frozenset({"node", "timeout", "uri"})
 SECRET = ("COOKIE", "PASS")
 
 
-def report(verb: CtlCommand, line: CommandLine) -> int:
+def report(command: CtlCommand, line: CommandLine) -> int:
     """Run the commands in rabbitmqctl's order."""
-    invoke.show_banner(verb, line)
+    invoke.show_banner(command, line)
     for name in OF_THE_NODE:
         _show(name, line)
     print(f"\nListing MirrorMQ's environment variables as this program sees them on {line.node} ...")
@@ -39,10 +39,10 @@ def _show(name: str, line: CommandLine, vhost: str | None = None) -> None:
     """Run one command with all its columns."""
     from mirrormq.cli.client_side import PROGRAMS  # Imported here because client_side imports this module.
 
-    verb = COMMANDS[name]
+    command = COMMANDS[name]
     options: dict[str, Any] = {key: value for key, value in line.options.items() if key in PASSED_ON}
     if vhost is not None:
         options["vhost"] = vhost
     print(flush=True)
-    command_line = CommandLine(list(verb.all_columns), options, answering=line.answering)
-    PROGRAMS.get(name, invoke.perform)(verb, command_line)
+    command_line = CommandLine(list(command.all_columns), options, answering=line.answering)
+    PROGRAMS.get(name, invoke.perform)(command, command_line)

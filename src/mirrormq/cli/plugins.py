@@ -16,7 +16,7 @@ from mirrormq.control.control_protocol import EXIT_DATA, EXIT_SOFTWARE, ControlE
 EVERYTHING = ".*"
 
 
-def list_plugins(verb: CtlCommand, line: CommandLine) -> int:
+def list_plugins(command: CtlCommand, line: CommandLine) -> int:
     pattern = line.words[0] if line.words else EVERYTHING
     found = _matching(pattern, line)
     version = str(invoke.ask(line, "status", [])["rabbitmq_version"])
@@ -72,7 +72,7 @@ def _row(name: str, version: str, is_minimal: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def is_enabled(verb: CtlCommand, line: CommandLine) -> int:
+def is_enabled(command: CtlCommand, line: CommandLine) -> int:
     if not line.is_quiet:
         print(f"Asking node {line.node} if {_subject('plugin', line.words)} enabled...")
     missing = [name for name in line.words if name not in BUILT_IN]
@@ -89,10 +89,10 @@ def _subject(noun: str, names: list[str]) -> str:
     return f"{noun} {names[0]} is" if len(names) == 1 else f"{noun}s {', '.join(names)} are"
 
 
-def enable(verb: CtlCommand, line: CommandLine) -> int:
+def enable(command: CtlCommand, line: CommandLine) -> int:
     if not line.words and not line.options.get("all"):
         raise UsageError("not enough arguments.")
-    invoke.show_banner(verb, line)
+    invoke.show_banner(command, line)
     if line.words and not line.is_quiet:
         print("\n".join(line.words))
     missing = [name for name in line.words if name not in BUILT_IN]

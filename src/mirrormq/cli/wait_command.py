@@ -18,7 +18,7 @@ DEFAULT_TIMEOUT_S = 10.0
 APPLICATIONS = "rabbit_and_plugins"
 
 
-def wait(verb: CtlCommand, line: CommandLine) -> int:
+def wait(command: CtlCommand, line: CommandLine) -> int:
     """Wait for a process given by its id, or by a file with the id that may not exist yet."""
     if bool(line.words) == ("pid" in line.options):
         text = "Cannot specify both pid and pidfile" if line.words else "No pid or pidfile given"

@@ -83,8 +83,8 @@ async def answer(node: NodeShell, request: Request) -> dict[str, Any]:
 
 
 def _begin(node: NodeShell, request: Request) -> Any:
-    verb = COMMANDS.get(request.verb)
-    if verb is None:
+    command = COMMANDS.get(request.verb)
+    if command is None:
         raise ControlError(
             f"This node does not know the command '{request.verb}': its version may be older than the tool.",
             EXIT_USAGE,
@@ -93,16 +93,16 @@ def _begin(node: NodeShell, request: Request) -> Any:
     if refusal is not None:
         raise ControlError(refusal, EXIT_USAGE)
     with node.metadata.acting_as(OTHER_ACTORS.get(request.verb, ACTOR)):
-        return verb(node, request)
+        return command(node, request)
 
 
 CAUSED_BY_REQUESTS = (ControlError, AmqpError, IndexError, KeyError, TypeError, ValueError)
 
 
-def _refusal(verb: str, error: Exception) -> dict[str, Any]:
+def _refusal(command: str, error: Exception) -> dict[str, Any]:
     if isinstance(error, ControlError):
         return error.reply()
     if isinstance(error, AmqpError):
         return {"ok": False, "error": error.text, "exit_code": EXIT_SOFTWARE, "bare": False}
-    text = f"The arguments of '{verb}' are invalid: {error}."
+    text = f"The arguments of '{command}' are invalid: {error}."
     return {"ok": False, "error": text, "exit_code": EXIT_USAGE, "bare": False}

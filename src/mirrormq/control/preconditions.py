@@ -23,16 +23,16 @@ INTERNAL_COMMANDS = frozenset({"management", "membership", "node_facts", "queue_
 RUNNING = "running"
 
 
-def objection(verb: str, app_state: str) -> str | None:
+def objection(command: str, app_state: str) -> str | None:
     """Return the reason why a command is not allowed in this state of the application, or None."""
-    if verb in IN_ANY_STATE:
+    if command in IN_ANY_STATE:
         return None
-    if verb not in WHILE_STOPPED and app_state != RUNNING:
+    if command not in WHILE_STOPPED and app_state != RUNNING:
         return (
             "this command requires the 'rabbit' app to be running on the target node. "
             "Start it with 'mirrormqctl start_app'."
         )
-    if verb in WHILE_STOPPED and app_state == RUNNING:
+    if command in WHILE_STOPPED and app_state == RUNNING:
         return (
             "this command requires the 'rabbit' app to be stopped on the target node. "
             "Stop it with 'mirrormqctl stop_app'."
@@ -40,6 +40,6 @@ def objection(verb: str, app_state: str) -> str | None:
     return None
 
 
-def local_only_error(verb: str) -> str:
+def local_only_error(command: str) -> str:
     """Return the error text for a command that is refused over HTTP."""
-    return f"'{verb}' concerns the node's process or files: run it on the node's machine, without --uri."
+    return f"'{command}' concerns the node's process or files: run it on the node's machine, without --uri."

@@ -11,10 +11,10 @@ from mirrormq.management.http_errors import not_found
 from mirrormq.management.route_table import ApiRoute
 
 
-async def _ask(call: ApiRequest, verb: str) -> Any:
+async def _ask(call: ApiRequest, command: str) -> Any:
     if call.name != call.me and call.name not in call.peer_client.peers:
         raise not_found()
-    return await call.node.carry_out(Request(verb), call.name)
+    return await call.node.carry_out(Request(command), call.name)
 
 
 async def attempts(call: ApiRequest) -> list[dict[str, Any]]:

@@ -31,11 +31,11 @@ async def carry_out(call: ApiRequest) -> RawReply:
 
 
 def _request(body: dict[str, Any]) -> Request:
-    verb, words, options = body["verb"], body.get("arguments", []), body.get("options", {})
-    fits = isinstance(verb, str) and isinstance(words, list) and isinstance(options, dict)
+    command, words, options = body["verb"], body.get("arguments", []), body.get("options", {})
+    fits = isinstance(command, str) and isinstance(words, list) and isinstance(options, dict)
     if not fits or not all(isinstance(word, str) for word in words):
         raise bad_request("verb must be a string, arguments a list of strings, options an object")
-    return Request(verb, words, options)
+    return Request(command, words, options)
 
 
 async def _result(call: ApiRequest, node: str, request: Request) -> Any:

@@ -19,7 +19,7 @@ from mirrormq.management.api_request import (
     boolean,
     declared,
     integer,
-    spoken,
+    refusal_of,
     table,
 )
 from mirrormq.management.http_errors import HttpRefusal, bad_request, not_found
@@ -256,11 +256,11 @@ async def act(call: ApiRequest) -> EmptyReply:
     body = call.body("action")
     if (call.vhost, call.name) not in call.state.queues:
         raise not_found()
-    verb = ACTIONS.get(body["action"]) if isinstance(body["action"], str) else None
-    if verb is None:
+    command = ACTIONS.get(body["action"]) if isinstance(body["action"], str) else None
+    if command is None:
         raise bad_request(["unknown", body["action"]])
     try:
-        await call.node.carry_out(Request(verb, [call.name], {"vhost": call.vhost}))
+        await call.node.carry_out(Request(command, [call.name], {"vhost": call.vhost}))
     except ControlError as error:
         if error.reason != NOT_MIRRORED:
             raise
@@ -289,7 +289,7 @@ async def get(call: ApiRequest) -> list[dict[str, Any]]:
     try:
         messages = await channel.get(call.name, count if count > 0 else EVERYTHING, mode, GET_BYTES_MAX)
     except AmqpError as error:
-        raise spoken(error) from None
+        raise refusal_of(error) from None
     return [_message(message, left, encoding, cut) for message, left in messages]
 
 
