@@ -70,7 +70,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "bridges", "client", "client_io", "events",
     },
     "client": {"wire"},
-    "client_io": {"client", "wire"},
+    "client_io": {"bridges", "client", "wire"},
     "bridges": {"wire", "client", "config", "metadata", "exchanges"},
     "perf": {"wire", "client", "client_io"},
     "testing": {"config", "cli"},

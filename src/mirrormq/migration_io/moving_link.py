@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -12,10 +11,10 @@ from mirrormq.bridges.link_plan import HELD_BYTES_MAX, Destination, LinkPlan, Se
 from mirrormq.bridges.link_setup import existing_queue
 from mirrormq.client.amqp_uri import HEARTBEAT_S, AmqpUri, parse_amqp_uri
 from mirrormq.client.client_connection import ClientConnection
-from mirrormq.client.client_events import Closed, Event, Opened
+from mirrormq.client.client_events import Event
 from mirrormq.client.client_handshake import ClientOptions
 from mirrormq.client_io.asyncio_client import AsyncioClient
-from mirrormq.client_io.client_socket import ConnectionEnded
+from mirrormq.client_io.link_sockets import LinkSockets, now_ms
 from mirrormq.migration.comparison import PREFETCH
 from mirrormq.migration.move_ledger import QueueKey
 from mirrormq.migration.moved_messages import TEMPLATES_BYTES_MAX, MovingTransform
@@ -35,11 +34,6 @@ RECONNECT_DELAY_S = 1.0
 STOP_TIMEOUT_S = 10.0
 
 
-def now_ms() -> int:
-    """Return the Unix time in milliseconds."""
-    return int(time.time() * 1000)
-
-
 class _SourceClient(AsyncioClient):
     """Client of a source: its output, acknowledgements among it, follows the sync of the ledger."""
 
@@ -52,22 +46,19 @@ class _SourceClient(AsyncioClient):
             self.ledger_file.hold(id(self), super().flush)
 
 
-class MovingLink:
+class MovingLink(LinkSockets[AsyncioClient]):
     """Link of one queue in one direction. Implements `bridges.link.LinkHost`."""
 
     def __init__(
         self, queue: QueueKey, direction: Direction, sources: Iterable[str], destinations: Iterable[str],
         ledger_file: LedgerFile, producer: Callable[[], str], links: int = 1,
     ) -> None:  # fmt: skip
+        super().__init__()
         self.queue = queue
         self.direction = direction
         self._ledger_file = ledger_file
         self._producer = producer
         """Returns a new name for each attempt."""
-        self._loop = asyncio.get_running_loop()
-        self._clients: dict[Side, AsyncioClient] = {}
-        self._opening: set[asyncio.Task[None]] = set()
-        self._timer: asyncio.TimerHandle | None = None
         self.ended_event = asyncio.Event()
         vhost, name = queue
         self._transform = MovingTransform(
@@ -120,67 +111,22 @@ class MovingLink:
     def connect(self, side: Side, uri: AmqpUri) -> None:
         if side is Side.SOURCE:
             self._transform.restart(self._producer())
-        task = self._loop.create_task(self._connect(side, uri))
-        self._opening.add(task)
-        task.add_done_callback(self._opening.discard)
+        super().connect(side, uri)
 
-    async def _connect(self, side: Side, uri: AmqpUri) -> None:
-        opened = False
-
-        def handle(events: list[Event]) -> None:
-            nonlocal opened
-            if self._clients.get(side) is not client:
-                return
-            if not opened:
-                if not any(isinstance(event, Opened) for event in events):
-                    return  # A socket that fails before it is open raises from `open` as well.
-                opened = True
-                events = [event for event in events if not isinstance(event, Opened)]
-                self._act(lambda link: link.connected(side, client.connection, now_ms()))
-            self._act(lambda link: link.receive(side, events, now_ms()))
-
-        def resumed() -> None:
-            if side is Side.DESTINATION:
-                self._act(lambda link: link.proceed(now_ms()))
-
+    def _client(
+        self, side: Side, uri: AmqpUri, handle: Callable[[list[Event]], None], resumed: Callable[[], None]
+    ) -> AsyncioClient:
         name = f"{PRODUCT}: queue {self.queue[1]}"
         options = ClientOptions.of_uri(uri, PRODUCT, heartbeat_s=HEARTBEAT_S, connection_name=name)
-        client: AsyncioClient
-        if side is Side.SOURCE:
-            client = source = _SourceClient(uri, options, handle, resumed)
-            source.ledger_file = self._ledger_file
-        else:
-            client = AsyncioClient(uri, options, handle, resumed)
-        self._clients[side] = client
-        try:
-            await client.open()
-        except ConnectionEnded as ended:
-            if self._clients.get(side) is client:
-                self._lost(side, ended.closed)
-
-    def _lost(self, side: Side, closed: Closed) -> None:
-        self._act(lambda link: link.lost(side, closed, now_ms()))
-
-    def hang_up(self) -> None:
-        clients, self._clients = self._clients, {}
-        for task in self._opening:
-            if task is not asyncio.current_task(self._loop):
-                task.cancel()
-        for client in clients.values():
-            client.abort("the link gave the connection up")
-
-    def read_source(self, reading: bool) -> None:
-        if (client := self._clients.get(Side.SOURCE)) is not None:
-            client.read(reading)
-
-    def writable(self) -> bool:
-        client = self._clients.get(Side.DESTINATION)
-        return client is not None and client.writable
+        if side is Side.DESTINATION:
+            return AsyncioClient(uri, options, handle, resumed)
+        source = _SourceClient(uri, options, handle, resumed)
+        source.ledger_file = self._ledger_file
+        return source
 
     def ended(self, finished: bool) -> None:
         self.hang_up()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._arm(None)
         self.ended_event.set()
 
     # -- internals --------------------------------------------------------------------------------
@@ -188,15 +134,8 @@ class MovingLink:
     def _act(self, action: Callable[[Link], None]) -> None:
         """Call the link, then carry out what it has decided."""
         action(self.link)
-        for client in list(self._clients.values()):
-            client.flush()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        wake_ms = self.link.wake_ms
-        if wake_ms is not None and not self.ended_event.is_set():
-            wait_s = max(0, wake_ms - now_ms()) / 1000
-            self._timer = self._loop.call_later(wait_s, self._act, lambda link: link.tick(now_ms()))
+        self._flush()
+        self._arm(None if self.ended_event.is_set() else self.link.wake_ms)
 
 
 def _uris(uris: Iterable[str], vhost: str) -> tuple[AmqpUri, ...]:

@@ -1,8 +1,7 @@
-"""Runner of one link: its client connections, its timer, its log lines."""
+"""Runner of one link: its client connections, its status, its log lines."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 from collections.abc import Callable
@@ -17,10 +16,11 @@ from mirrormq.bridges.link_kinds import LinkKind
 from mirrormq.bridges.link_plan import LinkContext, LinkPlan
 from mirrormq.bridges.link_status import LinkState, LinkStatus, shown_uri
 from mirrormq.client.amqp_uri import HEARTBEAT_S, AmqpUri
-from mirrormq.client.client_events import Closed, CloseReason, Event, Opened
+from mirrormq.client.client_events import Closed, CloseReason, Event
 from mirrormq.client.client_handshake import ClientOptions
 from mirrormq.client_io.asyncio_client import AsyncioClient
 from mirrormq.client_io.client_socket import ConnectionEnded
+from mirrormq.client_io.link_sockets import LinkSockets, now_ms
 from mirrormq.control.link_events import link_status_event
 from mirrormq.metadata.cluster_name import cluster_name
 from mirrormq.metadata.link_records import Link as LinkRecord
@@ -34,15 +34,8 @@ PRODUCT = "mirrormq link"
 FAULT_PAUSE_S = 5.0
 """Pause after an unexpected error in a link, RabbitMQ's default of `reconnect-delay`."""
 
-Client = AsyncioClient | LocalClient
 
-
-def now_ms() -> int:
-    """Return the Unix time in milliseconds."""
-    return int(time.time() * 1000)
-
-
-class LinkRunner:
+class LinkRunner(LinkSockets[AsyncioClient | LocalClient]):
     """Link of this node. Implements `bridges.link.LinkHost`."""
 
     def __init__(
@@ -54,16 +47,13 @@ class LinkRunner:
         over: Callable[[LinkRunner, bool], None],
         fault_pause_s: float = FAULT_PAUSE_S,
     ) -> None:
+        super().__init__()
         self._application = application
         self.record = record
         self.definition = definition
         self._kind = kind
         self._over = over
         self._fault_pause_s = fault_pause_s
-        self._loop = asyncio.get_running_loop()
-        self._clients: dict[Side, Client] = {}
-        self._opening: set[asyncio.Task[None]] = set()
-        self._timer: asyncio.TimerHandle | None = None
         self._shown = (LinkState.STARTING.value, "")
         self._stopping = False
         self._consuming = False
@@ -133,52 +123,9 @@ class LinkRunner:
 
     # -- LinkHost ---------------------------------------------------------------------------------
 
-    def connect(self, side: Side, uri: AmqpUri) -> None:
-        task = self._loop.create_task(self._connect(side, uri))
-        self._opening.add(task)
-        task.add_done_callback(self._opening.discard)
-
-    async def _connect(self, side: Side, uri: AmqpUri) -> None:
-        opened = False
-        client: Client
-
-        def handle(events: list[Event]) -> None:
-            nonlocal opened
-            if self._clients.get(side) is not client:
-                return
-            if not opened:
-                if not any(isinstance(event, Opened) for event in events):
-                    # A socket that fails before it is open raises from `open` as well.
-                    if isinstance(client, LocalClient):
-                        self._act(lambda link: link.receive(side, events, now_ms()))
-                    return
-                opened = True
-                events = [event for event in events if not isinstance(event, Opened)]
-                self._act(lambda link: link.connected(side, client.connection, now_ms()))
-            self._act(lambda link: link.receive(side, events, now_ms()))
-
-        def resumed() -> None:
-            if side is Side.DESTINATION and self._clients.get(side) is client:
-                self._act(lambda link: link.proceed(now_ms()))
-
-        try:
-            client = self._client(uri, handle, resumed)
-        except ConnectionEnded as ended:
-            self._lost(side, ended.closed)
-            return
-        self._clients[side] = client
-        try:
-            await client.open()
-        except ConnectionEnded as ended:
-            if self._clients.get(side) is client:
-                self._lost(side, ended.closed)
-
-    def _lost(self, side: Side, closed: Closed) -> None:
-        self._act(lambda link: link.lost(side, closed, now_ms()))
-
     def _client(
-        self, uri: AmqpUri, handle: Callable[[list[Event]], None], resumed: Callable[[], None]
-    ) -> Client:
+        self, side: Side, uri: AmqpUri, handle: Callable[[list[Event]], None], resumed: Callable[[], None]
+    ) -> AsyncioClient | LocalClient:
         assert self.link is not None
         name = self.link.plan.name
         application = self._application
@@ -195,22 +142,6 @@ class LinkRunner:
             user = known
         return LocalClient(application, user, options, handle, resumed)
 
-    def hang_up(self) -> None:
-        clients, self._clients = self._clients, {}
-        for task in self._opening:
-            if task is not asyncio.current_task(self._loop):
-                task.cancel()
-        for client in clients.values():
-            client.abort("the link gave the connection up")
-
-    def read_source(self, reading: bool) -> None:
-        if (client := self._clients.get(Side.SOURCE)) is not None:
-            client.read(reading)
-
-    def writable(self) -> bool:
-        client = self._clients.get(Side.DESTINATION)
-        return client is not None and client.writable
-
     def ended(self, finished: bool) -> None:
         self._end(finished)
 
@@ -223,8 +154,7 @@ class LinkRunner:
             return
         try:
             action(link)
-            for client in list(self._clients.values()):
-                client.flush()
+            self._flush()
         except Exception as error:
             self._fault(error)
             return
@@ -245,17 +175,6 @@ class LinkRunner:
         if self.link is not None and wanted is not self._consuming:
             self._consuming = wanted
             self._act(lambda link: link.consume(wanted))
-
-    def _arm(self, wake_ms: int | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if wake_ms is not None:
-            self._timer = self._loop.call_later(max(0, wake_ms - now_ms()) / 1000, self._tick)
-
-    def _tick(self) -> None:
-        self._timer = None
-        self._act(lambda link: link.tick(now_ms()))
 
     def _fault(self, error: Exception) -> None:
         """Contain an unexpected error: log it, and begin anew after a pause."""
