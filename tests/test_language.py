@@ -26,7 +26,7 @@ FORBIDDEN = (
     "surroundings", "remark", "inquiry", "inquiries", "burying", "buried", "stir", "hurry", "lending",
     "doors", "glance", "mishap", "whoever", "nought", "hearsay", "impostor", "fates",
 )  # fmt: skip
-"""Words that no RabbitMQ, Raft or Kafka engineer would search for, in names and prose of the source."""
+"""Words that no RabbitMQ, Raft or Kafka engineer would search for, in names and prose."""
 
 DIRECTORY_OF_ORPHANS = '"orphanage"'
 """Directory name on disk that data of version 0.1 has."""
@@ -66,11 +66,23 @@ def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_forbidden_words_are_absent_from_the_source() -> None:
+def test_names_of_tests_begin_with_their_subject() -> None:
+    wrong = [
+        f"{name_of(path)}:{node.name}"
+        for path in other_files()
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+        if FIRST_WORDS.match(node.name.removeprefix("test_").replace("_", " "))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_forbidden_words_are_absent() -> None:
     pattern = re.compile(rf"(?<![a-z])({'|'.join(FORBIDDEN)})s?(?![a-z])", re.IGNORECASE)
     wrong = [
         f"{name_of(path)}:{number} {found[0]}"
-        for path in source_files()
+        for path in (*source_files(), *other_files())
+        if path != Path(__file__)
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if (found := pattern.search(line.replace(DIRECTORY_OF_ORPHANS, "")))
     ]

@@ -66,7 +66,7 @@ def test_policies_name_upstreams_in_three_ways() -> None:
     assert (overridden.max_hops, overridden.exchange) == (5, "y")
 
 
-def test_what_is_federated_and_what_never() -> None:
+def test_exchanges_and_queues_that_are_federated() -> None:
     internal = encode_table(table_of({"x-internal-purpose": "federation"}))[4:]
     state = state_with(
         upstream("u"), policy(federation_upstream="u"), Node("a", incarnation=1, running=True),

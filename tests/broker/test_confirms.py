@@ -42,7 +42,7 @@ def test_persistent_messages_wait_for_the_flush() -> None:
     assert not node.journal.needs_sync
 
 
-def test_what_was_written_early_is_synced_all_the_same() -> None:
+def test_bytes_written_early_are_synced_all_the_same() -> None:
     """Write before the turn ends, by a full buffer or a page read back: that is not yet a sync."""
     node = Node()
     client = confirming(node)

@@ -130,7 +130,7 @@ def test_closing_the_channel_gives_back_in_order() -> None:
     assert node.connect().drain("q") == [b"1", b"2", b"3", b"4", b"5"]
 
 
-def test_what_a_lost_client_held_goes_to_the_next_marked() -> None:
+def test_messages_of_a_lost_client_go_to_the_next_consumer_marked() -> None:
     node, client = prepared(3)
     consume(client, 2)
     other = node.connect()

@@ -160,7 +160,7 @@ def test_a_connection_that_the_operator_closes_clears_up_by_itself() -> None:
     ]
 
 
-def test_what_a_listener_writes_is_the_brokers_own() -> None:
+def test_writes_of_a_listener_have_the_broker_as_user() -> None:
     node = Node()
     seen: list[tuple[str, str]] = []
 

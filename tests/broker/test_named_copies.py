@@ -167,7 +167,7 @@ def test_dead_letters_and_the_brokers_own_messages_are_copied(node: Node, client
     assert len(client.drain("copy of events")) == len(client.drain("events")) == 1
 
 
-def test_what_a_new_binding_brings_is_copied(client: Client) -> None:
+def test_messages_of_a_new_binding_are_copied(client: Client) -> None:
     recent: Table = {"x-recent-history-length": Field("I", 5)}
     client.call(methods.encode_exchange_declare("recent", "x-recent-history", arguments=recent))
     client.publish("k", b"x", exchange="recent")
@@ -217,7 +217,7 @@ def test_policies_cannot_make_copies() -> None:
             validate_policy({key: "source"})
 
 
-def test_who_may_not_read_the_source_may_not_copy_it(node: Node, client: Client) -> None:
+def test_a_user_without_read_access_to_the_source_may_not_copy_it(node: Node, client: Client) -> None:
     declare(client, "secret")
     node.write(commands.PutUser(records.User("eve")))
     node.write(commands.PutPermission(records.Permission("eve", "/", ".*", ".*", "^mine")))

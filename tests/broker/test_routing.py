@@ -50,7 +50,7 @@ def test_a_queue_named_twice_gets_one_copy() -> None:
 # -- alternates ---------------------------------------------------------------------------------
 
 
-def test_what_finds_no_queue_goes_to_the_alternate_exchange() -> None:
+def test_unrouted_messages_go_to_the_alternate_exchange() -> None:
     _, client = client_with("lost")
     alternate: Table = {"alternate-exchange": text("rest")}
     client.call(methods.encode_exchange_declare("rest", "fanout"))

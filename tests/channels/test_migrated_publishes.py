@@ -38,7 +38,7 @@ def test_a_consumer_sees_the_first_exchange_and_routing_key() -> None:
     assert list(found.properties.headers) == ["n", "x-producer", "x-publish-id", "CC"]
 
 
-def test_it_lasts_over_a_restart_and_the_number_still_counts() -> None:
+def test_a_migrated_publish_outlasts_a_restart_and_its_number_counts() -> None:
     node = Node()
     client = node.connect()
     client.call(methods.encode_queue_declare("work", durable=True))

@@ -40,7 +40,7 @@ def test_a_get_is_answered_when_the_queue_answers() -> None:
     assert (got.body, got.method.message_count) == (b"1", 1)
 
 
-def test_what_follows_on_the_channel_waits_and_keeps_its_order() -> None:
+def test_later_methods_of_a_channel_wait_and_keep_their_order() -> None:
     node, client, slow = prepared(1)
     client.send(methods.encode_basic_get("q"))
     client.publish("quick", b"a", b"b")
@@ -121,7 +121,7 @@ def test_a_close_that_crosses_ours_is_answered() -> None:
     assert isinstance(client.call(methods.encode_channel_open()), methods.ChannelOpenOk)
 
 
-def test_what_was_sent_before_connection_close_is_done_first() -> None:
+def test_methods_sent_before_connection_close_are_done_first() -> None:
     node, client, slow = prepared(1)
     client.send(methods.encode_basic_get("q"))
     client.publish("quick", b"a")

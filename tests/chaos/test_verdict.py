@@ -10,19 +10,19 @@ from mirrormq.chaos.verdict import judge_rows
 MESSAGE = ("q", 1, 7)
 
 
-def test_what_was_confirmed_and_never_came_is_lost() -> None:
+def test_a_confirmed_message_that_never_came_is_lost() -> None:
     verdict = judge_rows([("attempted", MESSAGE, False), ("confirmed", MESSAGE, False)])
     assert verdict.lost == [MESSAGE]
     assert not verdict.sound
 
 
-def test_what_came_and_was_never_sent_is_unexpected() -> None:
+def test_a_message_that_was_never_sent_is_unexpected() -> None:
     verdict = judge_rows([("delivered", MESSAGE, False)])
     assert verdict.unexpected == [MESSAGE]
     assert not verdict.sound
 
 
-def test_what_was_not_confirmed_may_come_or_not() -> None:
+def test_an_unconfirmed_message_may_come_or_not() -> None:
     sent = ("attempted", MESSAGE, False)
     assert judge_rows([sent]).sound
     assert judge_rows([sent, ("delivered", MESSAGE, False)]).sound

@@ -75,7 +75,7 @@ def test_without_mirroring_it_is_just_a_queue(node: ControlledNode) -> None:
         (["-p", "nowhere", "q"], 65, "Virtual host 'nowhere' does not exist"),
     ],
 )
-def test_what_cannot_be_is_explained_and_changes_nothing(
+def test_an_impossible_request_is_explained_and_changes_nothing(
     node: ControlledNode, words: list[str], code: int, explanation: str
 ) -> None:
     node.metadata.write(PutQueue(Queue("/", "taken")))

@@ -149,7 +149,7 @@ def test_keepalived_takes_the_file(words: tuple[str, ...], tmp_path: Path) -> No
         (("keepalived-config", "--interface", "a b"), "'a b' is not a valid name of a network interface."),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_sentence(words: tuple[str, ...], sentence: str) -> None:
+def test_an_impossible_request_is_refused_in_one_sentence(words: tuple[str, ...], sentence: str) -> None:
     done = mirrormq(*words)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert sentence in done.stderr

@@ -145,7 +145,7 @@ def _await_messages(channel: BlockingChannel, reported: list[str], count: int) -
         channel.connection.process_data_events(0.1)
 
 
-def test_what_is_built_in_is_described(node: Cluster) -> None:
+def test_built_in_plugins_are_described(node: Cluster) -> None:
     code, out, _ = ctl("-q", "list", "--verbose", "^rabbitmq_random")
     first, version, dependencies, _ = out.splitlines()
     assert (code, first) == (0, "[E*] rabbitmq_random_exchange")

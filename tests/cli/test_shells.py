@@ -55,7 +55,7 @@ def run(programs: Path, *words: str) -> subprocess.CompletedProcess[str]:
         (["list_queues", "name", "name"], []),
     ],
 )
-def test_what_may_stand_there(words: list[str], expected: list[str]) -> None:
+def test_candidates_of_a_completion(words: list[str], expected: list[str]) -> None:
     assert of_ctl(words) == of_ctl(["--", *words]) == expected
 
 

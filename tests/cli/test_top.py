@@ -98,7 +98,7 @@ def test_the_ring_is_whole_on_a_terminal_of_80_columns() -> None:
     assert _text(screen(elsewhere, "messages", 80, 30)[-1]).startswith("shop: q ")
 
 
-def test_one_queue_is_not_several_and_rates_that_are_hidden_are_not_nought() -> None:
+def test_one_queue_is_not_several_and_hidden_rates_are_not_zero() -> None:
     picture = _picture({"name": "q"})
     head = [_text(line) for line in screen(picture, "messages", 120, 30)]
     assert "0 connections  0 channels  0 consumers  1 queue  " in head[1] and head[2].startswith("in 0  ")
@@ -161,7 +161,7 @@ def test_a_script_gets_one_look_and_a_dead_node_is_skipped(node: MirrorMQ) -> No
     ("secret", "options", "said"),
     [("wrong", (), "refused"), ("guest", ("--sort", "colour"), "'colour' is not a sort order")],
 )
-def test_what_cannot_be_done_is_said_in_a_sentence(
+def test_an_impossible_request_gets_one_sentence(
     node: MirrorMQ, secret: str, options: tuple[str, ...], said: str
 ) -> None:
     done = _run("--once", "--uri", _uri(node.management_port, secret), *options)

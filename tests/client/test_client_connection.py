@@ -201,7 +201,7 @@ def test_requests_without_an_answer_wait_for_none() -> None:
     ]
 
 
-def test_what_a_broker_says_unasked() -> None:
+def test_events_that_no_request_asked_for() -> None:
     connection = opened()
     channel = opened_channel(connection)
     stream = (
@@ -235,7 +235,7 @@ def test_a_closed_channel_leaves_the_connection_and_its_number() -> None:
     assert opened_channel(connection).number == 1
 
 
-def test_what_crosses_a_close_is_passed_over() -> None:
+def test_frames_that_cross_a_close_are_ignored() -> None:
     connection = opened()
     channel = opened_channel(connection)
     connection.receive(delivery(1, b"x" * 100)[:60])

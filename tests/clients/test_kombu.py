@@ -30,7 +30,7 @@ def drain_until(connection: kombu.Connection, condition: Any, what: str) -> None
     until(drained, what)
 
 
-def test_it_takes_the_broker_for_a_rabbitmq(kombu_connection: kombu.Connection) -> None:
+def test_kombu_takes_the_broker_for_a_rabbitmq(kombu_connection: kombu.Connection) -> None:
     """py-amqp and celery decide by these what they may ask for."""
     properties = kombu_connection.connection.server_properties
     assert properties["product"] == "RabbitMQ"

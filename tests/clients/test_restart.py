@@ -13,7 +13,7 @@ PERSISTENT = pika.BasicProperties(delivery_mode=2, headers={"kept": True}, prior
 TRANSIENT = pika.BasicProperties(delivery_mode=1)
 
 
-def test_what_is_durable_survives_and_nothing_else(mortal_broker: MirrorMQ, name: str) -> None:
+def test_only_durable_objects_survive(mortal_broker: MirrorMQ, name: str) -> None:
     connection = pika.BlockingConnection(pika.URLParameters(uri(mortal_broker)))
     channel = connection.channel()
     channel.confirm_delivery()

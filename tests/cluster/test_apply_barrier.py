@@ -56,7 +56,7 @@ def test_one_question_is_under_way_and_it_is_about_the_latest() -> None:
     assert scene.reported == [1, 2, 3]
 
 
-def test_what_is_known_already_is_not_asked() -> None:
+def test_a_node_whose_applied_index_is_known_gets_no_request() -> None:
     scene = Scene("b")
     scene.reached("b", 5)
     scene.wait(4)

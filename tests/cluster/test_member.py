@@ -162,7 +162,7 @@ def test_a_frozen_leader_is_replaced_as_soon_as_the_detectors_give_it_up(seed: i
     world.until(world.settled)
 
 
-def test_what_was_acknowledged_survives_any_crash_of_a_minority_and_of_all() -> None:
+def test_acknowledged_writes_survive_any_crash_of_a_minority_and_of_all() -> None:
     world = cluster(3, seed=5)
     kept = set()
     for turn in range(12):

@@ -91,7 +91,7 @@ class Node:
         }
 
 
-def test_what_came_after_the_fork_index_is_set_aside_and_goes_from_the_queue() -> None:
+def test_messages_after_the_fork_index_are_set_aside_and_leave_the_queue() -> None:
     node = Node()
     mine, winner = metadata(ring("q", 7, "ab")), metadata(ring("q", 7, "b"))
     node.store(7, 1, 2, 3)

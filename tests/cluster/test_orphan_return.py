@@ -82,7 +82,7 @@ def test_the_orphans_of_a_deleted_queue_stay_until_it_exists_or_an_operator_rest
     assert client.drain("also gone") == [b"m6"] and not orphans.titles
 
 
-def test_what_a_full_queue_refuses_is_tried_again() -> None:
+def test_orphans_that_a_full_queue_refuses_are_published_again() -> None:
     node, client, orphans = start()
     arguments = {"x-max-length": Field("I", 1), "x-overflow": Field("S", b"reject-publish")}
     client.call(methods.encode_queue_declare("small", durable=True, arguments=arguments))

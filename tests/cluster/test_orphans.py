@@ -61,7 +61,7 @@ class Node:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_what_was_set_aside_survives_a_crash_with_its_title(seed: int) -> None:
+def test_orphans_set_aside_survive_a_crash_with_their_title(seed: int) -> None:
     node = Node(seed)
     assert (
         node.orphans.set_aside(QUEUE, "a", 5, False, [message(number) for number in range(10, 1010)]) == 1000

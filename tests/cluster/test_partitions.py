@@ -91,7 +91,7 @@ def test_the_quorum_rule_follows_from_the_mode() -> None:
     assert listed.may_go_on(ABC, frozenset("c"), "a")
 
 
-def test_which_modes_heal_by_themselves() -> None:
+def test_modes_that_heal_by_themselves() -> None:
     healing = [
         PartitionHandling("autoheal"),
         PartitionHandling("pause_if_all_down", frozenset("a"), "autoheal"),
@@ -270,7 +270,7 @@ def test_a_node_that_starts_joins_serving_nodes_if_none_shares_its_history() -> 
     assert nodes_to_join("", "", {}) == []
 
 
-def test_it_joins_the_better_side_as_soon_as_that_has_a_leader() -> None:
+def test_a_node_joins_the_better_side_as_soon_as_that_has_a_leader() -> None:
     found = by_name(presence("b", "b", 1), presence("c", "d", 5), presence("d", "", 5))
     others = nodes_to_join("bcd", "bcd", found)
     assert others == [found["b"], found["c"], found["d"]]

@@ -68,7 +68,7 @@ def test_a_silent_winner_is_not_waited_for_for_ever() -> None:
     assert not waiting.goes_on(1000 + 2 * WINNER_TIMEOUT_MS)
 
 
-def test_it_is_over_when_there_is_no_fork_any_more() -> None:
+def test_the_transfer_ends_when_there_is_no_fork_any_more() -> None:
     cluster = Cluster(2)
     given_up: list[MetadataState] = []
     waiting = StateFetch(

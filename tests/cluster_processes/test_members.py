@@ -18,7 +18,7 @@ def exchanges(nodes: Nodes, index: int) -> str:
     return nodes.control(index, ["-q", "list_exchanges", "name", "--no-table-headers"])[1]
 
 
-def test_what_is_declared_through_one_node_is_there_through_the_others(nodes: Nodes) -> None:
+def test_a_declaration_at_one_node_is_visible_at_the_others(nodes: Nodes) -> None:
     nodes.form()
     with nodes.channel(0) as channel:
         channel.exchange_declare("from-one", "fanout", durable=True)

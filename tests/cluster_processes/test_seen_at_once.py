@@ -1,4 +1,4 @@
-"""A client hears that something was declared; whoever it tells finds it, at whatever node."""
+"""A client receives declare-ok; from then on every client finds the object, at any node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.seeds.seed_clients import parameters
 ROUNDS = 60
 
 
-def test_what_one_client_declared_another_finds_at_once_on_any_node() -> None:
+def test_a_declaration_is_visible_to_other_clients_at_once_on_any_node() -> None:
     with Cluster(nodes=3) as cluster:
         connections = [pika.BlockingConnection(parameters(cluster, index)) for index in range(3)]
         channels = [connection.channel() for connection in connections]

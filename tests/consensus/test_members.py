@@ -94,7 +94,7 @@ def test_a_leader_that_removes_itself_leads_until_that_is_committed() -> None:
     assert world[rest[0]].members.voters == tuple(rest)
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_impossible_membership_changes_are_refused() -> None:
     world = World("A")
     world.leader()
     for wrong in ({"add": "A"}, {"remove": "B"}, {"remove": "A"}, {}, {"add": "B", "remove": "A"}):

@@ -179,7 +179,7 @@ def test_proposals_of_one_origin_keep_their_order_when_some_of_them_get_lost() -
     assert first, "something did get lost"
 
 
-def test_what_a_leader_decided_is_not_insisted_on_by_a_follower() -> None:
+def test_a_follower_does_not_insist_on_an_earlier_leaders_decision() -> None:
     """Only the leader wrote the decision. When it follows another leader, a harmless replacement takes its
     place, and later proposals are not delayed."""
     world = World("ABC")

@@ -33,7 +33,7 @@ def queue(publisher: Numbered, request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("mode", [1, 2])
-def test_what_comes_again_is_confirmed_and_not_kept(publisher: Numbered, queue: str, mode: int) -> None:
+def test_a_repeated_publish_is_confirmed_and_not_kept(publisher: Numbered, queue: str, mode: int) -> None:
     publisher.publish(queue, range(1, 11), mode=mode)
     publisher.publish(queue, range(1, 11), mode=mode)
     publisher.publish(queue, range(8, 15), mode=mode)

@@ -35,7 +35,7 @@ def key(name: str) -> str:
         {"x-producer": "a", "x-publish-id": Field("T", 5)},
     ],
 )
-def test_what_is_not_presented_as_it_should_be_is_not_presented(headers: dict[str, object]) -> None:
+def test_malformed_publish_ids_are_ignored(headers: dict[str, object]) -> None:
     assert publish_id_of(table_of(headers)) is None
 
 
@@ -96,7 +96,7 @@ def stored(journal: Journal, first: int, last: int, *, noted: bool = True) -> No
 
 
 @pytest.mark.parametrize("way", ["kill", "power", "close"])
-def test_what_was_flushed_is_known_after_a_restart(way: str) -> None:
+def test_flushed_publish_ids_are_known_after_a_restart(way: str) -> None:
     disk = make_disk()
     journal = open_journal(disk)
     for first in range(1, 200, 10):

@@ -51,7 +51,7 @@ def test_an_image_gets_nothing_but_the_environment_of_its_build(target: str) -> 
 
 
 @pytest.mark.parametrize("stage", STAGES.values(), ids=STAGES)
-def test_what_a_stage_copies_is_there_and_shown_to_the_build(stage: Stage) -> None:
+def test_files_that_a_stage_copies_exist_in_the_build_context(stage: Stage) -> None:
     seen = context()
     for source in copied(stage):
         assert any(name == source or name.startswith(f"{source}/") for name in seen), source

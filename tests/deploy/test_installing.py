@@ -48,7 +48,7 @@ def test_up_installs_the_runtime_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_up_installs_is_small_and_installed_once(tmp_path: Path) -> None:
+def test_packages_that_up_installs_are_small_and_installed_once(tmp_path: Path) -> None:
     where = tmp_path / "venv"
     make(f"VENV={where}", f"{where}/.runtime")
     size = sum(path.lstat().st_size for path in where.rglob("*") if path.is_file())

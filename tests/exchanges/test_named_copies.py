@@ -56,7 +56,7 @@ def test_nothing_is_left_of_copies_that_are_gone() -> None:
     assert copies.reached(["a", "z"], "k") == ("a", "z")
 
 
-def test_who_may_not_be_a_copy_is_none() -> None:
+def test_a_queue_that_may_not_be_a_copy_is_none() -> None:
     copies = NamedCopies(lambda source, copy: (source, copy) != ("a", "b"))
     copies.add("b", "a")
     copies.add("c", "b")
@@ -88,7 +88,7 @@ edges = st.dictionaries(st.sampled_from(NAMES), st.tuples(st.sampled_from(NAMES)
 
 
 @given(edges, st.lists(st.sampled_from(NAMES)), st.sets(st.sampled_from(NAMES)), st.sampled_from(KEYS))
-def test_what_is_reached_is_what_a_step_by_step_search_finds(
+def test_reached_copies_equal_those_of_a_step_by_step_search(
     wishes: dict[str, tuple[str, str]], removed: list[str], names: set[str], key: str
 ) -> None:
     copies = NamedCopies()

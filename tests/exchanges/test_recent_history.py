@@ -40,7 +40,7 @@ def test_a_message_may_ask_not_to_be_kept() -> None:
     assert exchange.on_bind(to_queue("q")) == ["kept", "also kept"]
 
 
-def test_it_is_a_fanout() -> None:
+def test_a_recent_history_exchange_is_a_fanout() -> None:
     exchange = history({})
     exchange.bind(to_queue("a", "x"))
     exchange.bind(to_queue("b", "y"))

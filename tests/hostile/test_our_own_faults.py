@@ -80,7 +80,7 @@ def test_an_unexpected_exception_closes_the_connection_with_541(defective: Mirro
     assert "in defective" in defective.output, "the traceback names the place"
 
 
-def test_what_its_channels_held_goes_back(defective: MirrorMQ) -> None:
+def test_messages_of_closed_channels_return_to_the_queue(defective: MirrorMQ) -> None:
     with ready_client(defective.amqp_port) as other:
         other.declare("returned", durable=True)
         other.send(publish_bytes("returned", b"kept") * 3)

@@ -27,9 +27,7 @@ def counts(range_client: Asker, queue: str) -> int:
 
 
 @pytest.mark.parametrize("mode", [1, 2])
-def test_what_is_taken_leaves_the_queue_and_is_read_by_its_stretches(
-    range_client: Asker, queue: str, mode: int
-) -> None:
+def test_a_take_leaves_the_queue_and_is_read_by_its_spans(range_client: Asker, queue: str, mode: int) -> None:
     range_client.publish(queue, *bodies(100), mode=mode)
     found = range_client.take(queue, "job", 1, 60)
     assert found == [(1, 60)]
@@ -42,7 +40,7 @@ def test_what_is_taken_leaves_the_queue_and_is_read_by_its_stretches(
     assert range_client.settle(queue, "job", number=1) == 0, "once more changes nothing"
 
 
-def test_the_same_number_gives_the_same_answer(range_client: Asker, queue: str) -> None:
+def test_a_repeated_number_gets_the_first_answer(range_client: Asker, queue: str) -> None:
     range_client.publish(queue, *bodies(30))
     first = range_client.take(queue, "job", 1, 10)
     assert range_client.take(queue, "job", 1, 10) == first
@@ -118,7 +116,7 @@ def test_released_messages_return_to_their_places_marked(range_client: Asker, qu
         range_client.settle(queue, "one", number=9)
 
 
-def test_what_came_back_is_not_settled_with_a_take_before(range_client: Asker, queue: str) -> None:
+def test_returned_messages_are_not_settled_with_an_earlier_take(range_client: Asker, queue: str) -> None:
     range_client.publish(queue, *bodies(6))
     held = range_client.channel.basic_get(queue)[0]
     assert range_client.take(queue, "job", 1, 3) == [(2, 3)]

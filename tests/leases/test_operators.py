@@ -79,7 +79,7 @@ def test_the_api_lists_and_releases(cluster: Cluster, node: int) -> None:
     range_client.close()
 
 
-def test_who_may_not_read_a_queue_sees_and_ends_none_of_its_leases(cluster: Cluster) -> None:
+def test_a_user_without_read_access_sees_and_ends_no_lease(cluster: Cluster) -> None:
     range_client = leased(cluster, "private")
     cluster.ctl("add_user", "other", "other")
     cluster.ctl("set_user_tags", "other", "management")

@@ -85,7 +85,7 @@ def test_a_stopped_application_refuses_commands_that_need_it_and_answers_others(
     assert run_ctl("shutdown")[0] == 0
 
 
-def test_it_goes_on_many_times_without_leaving_anything_open(node: Cluster) -> None:
+def test_many_restarts_of_the_application_leave_nothing_open(node: Cluster) -> None:
     counts = []
     for _ in range(4):
         connection = connect(node)

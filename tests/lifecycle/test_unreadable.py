@@ -53,7 +53,7 @@ def fail_a_connection(node: Node) -> None:
 
 
 @pytest.mark.parametrize("happens", [agree_on_nonsense, fail_a_connection])
-def test_it_stops_rather_than_differ_from_the_rest(
+def test_a_node_stops_rather_than_differ_from_the_rest(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], happens: Callable[[Node], None]
 ) -> None:
     assert ends_with(tmp_path, happens) == 1

@@ -39,7 +39,7 @@ def _seen(node: MirrorMQ) -> list[Line]:
     return [shown(line) for line in lines_of(node.output)]
 
 
-def test_what_rabbitmq_logs_is_logged_in_its_words(node: MirrorMQ) -> None:
+def test_log_entries_of_rabbitmq_have_its_words(node: MirrorMQ) -> None:
     act(node.amqp_port, node.management_port)
     until(lambda: any("Deleting vhost" in text for _, _, text in _seen(node)))
     wanted = [tuple(line) for line in json.loads(RECORDING.read_text()) if line[2] not in DIFFERENT]
@@ -84,7 +84,7 @@ def test_levels_change_while_the_node_runs(node: MirrorMQ) -> None:
         (["a", "b", "c"], 64, "too many arguments."),
     ],
 )
-def test_what_is_no_level_is_refused(node: MirrorMQ, words: list[str], code: int, said: str) -> None:
+def test_an_unknown_level_is_refused(node: MirrorMQ, words: list[str], code: int, said: str) -> None:
     program = str(Path(sys.executable).with_name("mirrormqctl"))
     done = subprocess.run(
         [program, "-n", node.node_name, "set_log_level", *words], env=node.environment(), capture_output=True,

@@ -24,7 +24,7 @@ def connection(node: MirrorMQ) -> Iterator[amqpstorm.Connection]:
     opened.close()
 
 
-def test_it_sees_the_node(api: ManagementApi, node: MirrorMQ) -> None:
+def test_amqpstorm_sees_the_node(api: ManagementApi, node: MirrorMQ) -> None:
     assert api.aliveness_test("/") == {"status": "ok"}
     assert api.whoami()["name"] == "guest"
     assert api.overview()["node"] == node.node_name
@@ -34,7 +34,7 @@ def test_it_sees_the_node(api: ManagementApi, node: MirrorMQ) -> None:
     assert api.healthchecks.get()["status"] == "ok"
 
 
-def test_it_declares_binds_publishes_and_gets(api: ManagementApi) -> None:
+def test_amqpstorm_declares_binds_publishes_and_gets(api: ManagementApi) -> None:
     api.queue.declare("storm", durable=True, arguments={"x-max-length": 9})
     api.exchange.declare("wind", exchange_type="direct", durable=True)
     api.exchange.declare("gust", exchange_type="fanout")
@@ -61,7 +61,7 @@ def test_it_declares_binds_publishes_and_gets(api: ManagementApi) -> None:
     assert missing.value.error_code == 404
 
 
-def test_it_manages_users_and_vhosts(api: ManagementApi) -> None:
+def test_amqpstorm_manages_users_and_vhosts(api: ManagementApi) -> None:
     api.virtual_host.create("sky")
     api.user.create("bird", "secret", tags="management")
     api.user.set_permission("bird", "sky")
@@ -78,7 +78,7 @@ def test_it_manages_users_and_vhosts(api: ManagementApi) -> None:
     assert [found["name"] for found in api.virtual_host.list()] == ["/"]
 
 
-def test_it_sees_and_closes_clients(api: ManagementApi, connection: amqpstorm.Connection) -> None:
+def test_amqpstorm_sees_and_closes_clients(api: ManagementApi, connection: amqpstorm.Connection) -> None:
     connection.channel()
     (found,) = api.connection.list()
     assert api.connection.get(found["name"])["user"] == "guest"

@@ -77,7 +77,7 @@ def test_the_address_may_come_from_the_environment(uri: str, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("verb", ["stop", "stop_app", "reset", "force_boot", "shutdown"])
-def test_what_concerns_the_process_is_refused_here_and_there(uri: str, verb: str) -> None:
+def test_commands_about_the_process_are_refused_on_every_node(uri: str, verb: str) -> None:
     code, _, error = run("--uri", uri, verb)
     assert code == 64 and "run it on the node's machine" in error
     reply = Client(int(uri.rpartition(":")[2])).post("mirrormq/control", {"verb": verb}).json

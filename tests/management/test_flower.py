@@ -64,7 +64,7 @@ def _seen(address: str) -> Any:
         return answer.read().decode()
 
 
-def test_it_shows_the_queue_and_its_messages(node: MirrorMQ, flower: str) -> None:
+def test_flower_shows_the_queue_and_its_messages(node: MirrorMQ, flower: str) -> None:
     parameters = pika.ConnectionParameters("127.0.0.1", node.amqp_port)
     with pika.BlockingConnection(parameters) as connection:
         channel = connection.channel()

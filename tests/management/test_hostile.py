@@ -93,7 +93,7 @@ def test_a_bad_body_is_a_bad_request(number: int, client: Client) -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), ABSENT)
-def test_what_is_not_there_is_not_found(method: str, path: str, client: Client) -> None:
+def test_an_absent_object_is_not_found(method: str, path: str, client: Client) -> None:
     assert client.request(method, path, {"action": "sync"}).status == 404
 
 

@@ -59,7 +59,7 @@ def test_every_node_shows_a_job(cluster: Cluster, range_client: Asker, client: C
     assert row == {"job": "nightly", "kind": "archive", "state": "running", "text": "batch 3"}
 
 
-def test_what_the_builder_makes_is_understood(range_client: Asker, client: Client) -> None:
+def test_reports_of_the_builder_are_understood(range_client: Asker, client: Client) -> None:
     many = [{"queue": f"queue {number}", "per_second": float("nan")} for number in range(5000)]
     reported = range_protocol.report(
         "built", "stats", "done", "é" * 2000, {"rows": 7, "rate": float("inf")}, many

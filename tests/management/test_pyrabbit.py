@@ -14,7 +14,7 @@ def rabbit(node: MirrorMQ) -> Rabbit:
     return Rabbit(f"127.0.0.1:{node.management_port}", "guest", "guest", timeout=30)
 
 
-def test_it_sees_the_broker(rabbit: Rabbit, node: MirrorMQ) -> None:
+def test_pyrabbit_sees_the_broker(rabbit: Rabbit, node: MirrorMQ) -> None:
     assert rabbit.is_alive()
     assert rabbit.get_whoami()["name"] == "guest"
     assert rabbit.get_overview()["node"] == node.node_name

@@ -74,7 +74,7 @@ def observe(port: int, client: Client) -> dict[str, Any]:
     }
 
 
-def test_what_messages_did_is_hidden() -> None:
+def test_message_rates_are_hidden() -> None:
     with managed(NONE) as broker:
         assert observe(broker.amqp_port, Client(broker.management_port)) == SHOWN
 

@@ -85,7 +85,7 @@ def test_head_and_options_are_answered(client: Client) -> None:
     assert options.headers["allow"] == "HEAD, GET, PUT, DELETE, OPTIONS"
 
 
-def test_what_is_outside_the_api_is_not_there(client: Client) -> None:
+def test_paths_outside_the_api_are_not_found(client: Client) -> None:
     assert client.request("GET", "//apiqueues").status == 404
     assert client.request("GET", "//assets/../application.py").status == 404
 
@@ -102,7 +102,7 @@ def test_names_may_hold_anything(client: Client, name: str) -> None:
     assert client.delete(path).status == 204
 
 
-def test_what_is_not_text_is_shown_with_replacements() -> None:
+def test_bytes_that_are_no_text_are_shown_with_replacements() -> None:
     shown = encode({"a\udcff": ["\udcfe", {"deep": "ü\udcfd"}]}).decode()
     assert shown == '{"a\ufffd":["\ufffd",{"deep":"ü\ufffd"}]}'
 

@@ -52,7 +52,7 @@ def _expected(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", sorted(name for name, found in RECORDED.items() if found))
-def test_the_same_is_counted(name: str, counted: dict[str, Any]) -> None:
+def test_both_brokers_count_equally(name: str, counted: dict[str, Any]) -> None:
     assert counted[name] == _expected(name)
 
 
@@ -155,7 +155,7 @@ def _churn(client: Client) -> dict[str, int]:
     return {name: n for name, n in client.get("overview")["churn_rates"].items() if isinstance(n, int)}
 
 
-def test_what_comes_and_goes_is_counted(busy: tuple[Client, MirrorMQ]) -> None:
+def test_objects_that_are_created_and_removed_are_counted(busy: tuple[Client, MirrorMQ]) -> None:
     client, broker = busy
     before = _churn(client)
     connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port))

@@ -140,7 +140,7 @@ def test_a_silent_node_is_suspected_before_it_is_declared_down() -> None:
     assert timeline.events[-1]["gap_ms"] == 3610
 
 
-def test_what_only_the_new_master_knew_is_learnt_from_it() -> None:
+def test_facts_that_only_the_new_master_knows_are_copied_from_it() -> None:
     master, other = FailoverTimeline("b", Clock()), FailoverTimeline("c", Clock())
     master.redelivers = lambda record: 7
     change = Put(_queue("b", "c", in_sync="bc", version=4), _queue("a", "b", "c", in_sync="abc", version=3))

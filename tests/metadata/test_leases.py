@@ -52,7 +52,7 @@ def test_only_the_present_incarnation_of_the_present_master_takes(state: Metadat
     assert not state.leases
 
 
-def test_what_is_settled_stays_until_the_queue_is_rid_of_it(state: MetadataState) -> None:
+def test_settled_messages_stay_in_the_record_until_the_queue_has_removed_them(state: MetadataState) -> None:
     take(state, 1, Span(5, 5))
     take(state, 2, Span(1, 2), Span(10, 5))
     state.apply(c.SettleLease(1, "job", 1, 1 << 60))

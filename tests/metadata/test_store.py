@@ -275,7 +275,7 @@ def test_another_nodes_command_is_applied_but_is_not_our_event() -> None:
     assert heard == [("anna", False)]
 
 
-def test_what_the_group_does_not_take_waits_in_order() -> None:
+def test_commands_that_the_group_does_not_take_wait_in_order() -> None:
     store, group = slow_store(room=2)
     done: list[str] = []
     for command in queues(*"abcde"):
@@ -311,7 +311,7 @@ def test_a_command_that_is_too_large_is_refused() -> None:
     assert not group.proposed_entries
 
 
-def test_what_cannot_be_read_is_fatal() -> None:
+def test_an_unreadable_command_is_fatal() -> None:
     store, _ = slow_store()
     with pytest.raises(Unreadable):
         store.apply(b"\x92\xa4anna\xc4\x01x", None)
@@ -330,7 +330,7 @@ def test_a_snapshot_settles_what_is_in_it() -> None:
     assert set(store.state.queues) == {("/", "a")}
 
 
-def test_what_is_written_together_costs_one_sync_and_is_applied_in_order() -> None:
+def test_writes_of_one_turn_cost_one_sync_and_are_applied_in_order() -> None:
     log = CountingLog()
     store = log.reopen()
     done: list[str] = []

@@ -28,7 +28,7 @@ def scraped(mirrormq: MirrorMQ, path: str) -> dict[str, float]:
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
 
 
-def test_what_leases_hold_and_what_jobs_report_is_scraped(mirrormq: MirrorMQ, asker: Asker) -> None:
+def test_leases_and_job_reports_are_scraped(mirrormq: MirrorMQ, asker: Asker) -> None:
     before = scraped(mirrormq, "/metrics")
     asker.publish(QUEUE, *bodies(10))
     held = asker.read(QUEUE, 1, 7)

@@ -92,7 +92,7 @@ def test_clients_of_other_protocols_block() -> None:
     assert next(each.reason for each in found if each.kind == "clients") == "2 connections"
 
 
-def test_what_stays_behind_and_what_is_there_already() -> None:
+def test_objects_that_stay_behind_or_exist_already() -> None:
     definitions = {
         "parameters": [{"vhost": "/", "component": "shovel", "name": "s", "value": {}}],
         "users": [{"name": "guest"}],

@@ -34,7 +34,7 @@ def test_the_oldest_mirror_takes_over_with_everything(persistent: bool) -> None:
     assert client.drain("q") == bodies(30)
 
 
-def test_what_was_with_a_consumer_comes_again_marked_and_the_rest_does_not() -> None:
+def test_only_messages_of_consumers_are_redelivered_and_marked() -> None:
     cluster, client = prepared()
     client.publish("q", *bodies(10), persistent=True)
     taken = client.consume("q", prefetch=4)
@@ -158,7 +158,7 @@ def test_unconfirmed_publishes_are_not_lost_with_the_master() -> None:
     assert cluster.connect("b").drain("q") == bodies(3)
 
 
-def test_what_a_deposed_master_handed_out_comes_again_and_its_acknowledgements_count_for_nothing() -> None:
+def test_deliveries_of_a_deposed_master_are_repeated_and_their_acknowledgements_ignored() -> None:
     cluster, client = prepared(on="a")
     client.publish("q", *bodies(4), persistent=True)
     client.consume("q", prefetch=2)

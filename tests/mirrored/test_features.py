@@ -258,7 +258,7 @@ def test_policies_of_a_live_queue_hold_for_the_next_master() -> None:
     assert cluster.counts("q") == (4, 0)
 
 
-def test_what_dies_while_a_queue_is_taken_over_does_not_overtake_what_is_handed_over() -> None:
+def test_dead_letters_do_not_overtake_publishes_that_are_handed_over() -> None:
     """Here a message pushes another one out, which pushes a third one out, which comes back to the first
     queue: if that happened at once, what is still to be handed over would be taken for known."""
     cluster, client = prepared(max_length=1, dead_letter_exchange="", dead_letter_routing_key="x")

@@ -110,7 +110,7 @@ def test_only_a_report_that_completes_an_operation_needs_a_turn() -> None:
     assert client.confirmed == {1}
 
 
-def test_what_consumers_on_other_nodes_hold_is_mirrored_too() -> None:
+def test_messages_that_remote_consumers_hold_are_mirrored_too() -> None:
     cluster, client = alone(durable=False)
     client.publish("q", *bodies(20))
     client.read()

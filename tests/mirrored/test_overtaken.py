@@ -60,7 +60,7 @@ def test_a_message_whose_consumer_has_left_is_marked_after_a_while(on: str) -> N
     assert shown(deliveries(client.read())) == [(b"2", False)]
 
 
-def test_what_a_node_delivered_before_it_knew_the_policy_is_marked() -> None:
+def test_deliveries_before_a_node_knew_the_policy_are_marked() -> None:
     """Its claim lacks these deliveries."""
     cluster, client = prepared(on="c")
     client.publish("q", *bodies(2), persistent=True)

@@ -74,7 +74,7 @@ def test_messages_published_on_any_node_reach_all() -> None:
     assert sorted(clients[1].drain("q")) == [b"from a", b"from b", b"from c"]
 
 
-def test_what_is_consumed_leaves_every_node() -> None:
+def test_consumed_messages_leave_every_node() -> None:
     cluster, client = prepared()
     client.publish("q", *[b"%d" % number for number in range(50)], persistent=True)
     taken = client.consume("q", prefetch=20)

@@ -172,7 +172,7 @@ def test_a_consumer_that_is_cancelled_loses_what_it_holds(on: str) -> None:
     assert shown(other.consume("q")) == [(body, True) for body in bodies(3)]
 
 
-def test_what_lost_clients_held_comes_again_marked_and_the_rest_does_not() -> None:
+def test_only_messages_of_lost_clients_are_redelivered_and_marked() -> None:
     cluster, client = prepared(on="c")
     lost = cluster.connect("a")
     client.publish("q", *bodies(2), persistent=True)

@@ -64,7 +64,7 @@ def cluster(shim: Path, trigger: Path) -> Iterator[Cluster]:
         yield cluster
 
 
-def test_it_is_not_waited_for_any_more_and_comes_back_by_itself(cluster: Cluster, trigger: Path) -> None:
+def test_a_slow_mirror_is_not_waited_for_and_returns_by_itself(cluster: Cluster, trigger: Path) -> None:
     slow = cluster.name(2)
     published = 0
     with channel(cluster, 0) as opened:

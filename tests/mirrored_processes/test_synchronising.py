@@ -21,7 +21,7 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-def test_it_is_shown_stopped_and_taken_up_again_and_publishers_go_on(cluster: Cluster) -> None:
+def test_a_synchronisation_is_shown_stopped_and_continued_while_publishers_go_on(cluster: Cluster) -> None:
     publish(cluster, "q", *BODIES)
     mirror(cluster, ha_mode="all", ha_sync_mode="manual")
     until(lambda: len(queue(cluster, "q").get("slave_nodes", ())) == 2)

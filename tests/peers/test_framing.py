@@ -102,7 +102,7 @@ def test_an_urgent_message_overtakes_the_rest_of_a_long_one() -> None:
     assert [len(payload) for _, payload in rest] == [50 * peer_limits.CHUNK_BYTES, 5]
 
 
-def test_what_is_taken_at_once_is_bounded() -> None:
+def test_one_take_is_bounded() -> None:
     lanes = Lanes()
     lanes.put(b"x" * (50 * peer_limits.CHUNK_BYTES), urgent=False, packed=False)
     assert sum(map(len, lanes.take(300_000))) <= 300_000 + peer_limits.CHUNK_BYTES + HEAD.size
@@ -131,7 +131,7 @@ def test_heartbeats_that_wait_are_one() -> None:
         ((HEAD.pack(5000, MESSAGE | MORE) + b"x" * 5000) * 3, "too large"),
     ],
 )  # fmt: skip
-def test_what_no_node_sends_is_a_failure_after_the_messages_before_it(frames: bytes, failure: str) -> None:
+def test_an_invalid_message_fails_after_the_valid_ones_before_it(frames: bytes, failure: str) -> None:
     reader = FrameReader(message_bytes_max=12_000)
     assert reader.receive(HEAD.pack(2, MESSAGE) + b"ok" + frames) == [(False, b"ok")]
     assert failure in (reader.failure or "")

@@ -75,7 +75,7 @@ def test_bytes_may_come_one_by_one_and_messages_may_follow_at_once() -> None:
         (dialler(PeerIdentity("a@host", "other")), acceptor(), "another cluster"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_refused(left: PeerHandshake, right: PeerHandshake, reason: str) -> None:
+def test_peers_that_do_not_fit_are_refused(left: PeerHandshake, right: PeerHandshake, reason: str) -> None:
     converse(left, right)
     assert not left.established and not right.established
     assert reason in (left.refusal or "") and reason in (right.refusal or "")
@@ -89,8 +89,8 @@ def test_a_node_of_no_cluster_may_talk_to_any() -> None:
 
 def test_a_dialler_notices_that_another_node_answers() -> None:
     left = dialler()
-    impostor = PeerHandshake(PeerRole.ACCEPTOR, PeerIdentity("b@host"), COOKIE, NONCE_B)
-    hello = impostor.receive(left.start())
+    intruder = PeerHandshake(PeerRole.ACCEPTOR, PeerIdentity("b@host"), COOKIE, NONCE_B)
+    hello = intruder.receive(left.start())
     left.receive(hello.replace(b"b@host", b"x@host", 1))
     assert left.refusal == "another node answers at this address"
 

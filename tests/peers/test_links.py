@@ -34,7 +34,7 @@ async def test_messages_arrive_in_order_whatever_they_are() -> None:
         assert a.links.detector.liveness("b@x") is Liveness.UP
 
 
-async def test_what_is_sent_in_one_turn_leaves_in_one_write() -> None:
+async def test_output_of_one_turn_leaves_in_one_write() -> None:
     a, b = End("a@x"), End("b@x")
     async with started(a, b):
         a.dial(b)
@@ -220,7 +220,7 @@ async def test_a_handler_that_fails_costs_the_session_and_is_logged() -> None:
         await until(lambda: len(a.of("up", "b@x")) == 2)
 
 
-async def test_what_is_not_of_the_message_type_ends_the_session() -> None:
+async def test_a_message_of_another_type_ends_the_session() -> None:
     a, b = End("a@x"), End("b@x")
     async with started(a, b):
         a.dial(b)

@@ -19,7 +19,7 @@ def listener() -> Iterator[socket.socket]:
         yield listening
 
 
-def test_nothing_is_left_of_clients_that_come_while_doors_close(
+def test_nothing_is_left_of_clients_that_connect_while_forwarding_stops(
     listener: socket.socket, caplog: pytest.LogCaptureFixture
 ) -> None:
     forwarder = PortForwarder(lambda which: socket.socket())

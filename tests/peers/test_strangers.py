@@ -92,7 +92,7 @@ async def test_strangers_cannot_fill_the_log() -> None:
     a = End("a@x")
     async with started(a):
         for _ in range(peer_limits.REFUSALS_LOGGED_MAX + 30):
-            await talk(a.port, b"knock knock")
+            await talk(a.port, b"hello there")
         assert len(a.log.having("refused a peer connection")) == peer_limits.REFUSALS_LOGGED_MAX
 
 

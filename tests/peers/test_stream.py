@@ -100,7 +100,7 @@ def test_a_later_listener_gets_the_greeting_again() -> None:
     assert (b.heard, a.heard) == ([1], [2])
 
 
-def test_what_is_missing_is_asked_for() -> None:
+def test_missing_frames_are_requested() -> None:
     a, b = End("a"), End("b")
     linked(a, b)
     stream = a.streams.to("b", 1)

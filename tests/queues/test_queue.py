@@ -62,7 +62,7 @@ def test_a_head_that_was_taken_uncovers_the_next_lifetime() -> None:
     assert live.dead == [(b"2", "expired")]
 
 
-def test_what_expired_behind_the_head_is_not_delivered() -> None:
+def test_messages_that_expired_behind_the_head_are_not_delivered() -> None:
     live = LiveQueue(DLX)
     live.publish(1)
     live.publish(2, expiration="10")
@@ -242,7 +242,7 @@ def test_a_persistent_message_is_confirmed_after_the_flush_only() -> None:
 
 
 @pytest.mark.parametrize(("durable", "persistent"), [(True, False), (False, True), (False, False)])
-def test_what_is_not_to_survive_is_confirmed_at_once(durable: bool, persistent: bool) -> None:
+def test_transient_messages_are_confirmed_at_once(durable: bool, persistent: bool) -> None:
     live = LiveQueue(QueueSettings(durable=durable))
     publisher = TestPublisher()
     live.publish(2, publisher, persistent=persistent)

@@ -105,7 +105,7 @@ def test_an_exclusive_consumer_is_known_until_it_leaves() -> None:
     assert live.queue.exclusive_consumer is None
 
 
-def test_what_needs_no_acknowledgement_is_gone_when_it_is_delivered() -> None:
+def test_an_auto_ack_delivery_is_gone_when_it_is_delivered() -> None:
     live = LiveQueue()
     consumer = live.subscribe(no_ack=True)
     live.publish(3)

@@ -46,7 +46,7 @@ rows_of_any_kind = st.lists(
 
 
 @given(rows_of_any_kind)
-def test_what_was_put_in_comes_out(rows: list[BatchRow]) -> None:
+def test_a_batch_is_decoded_to_its_rows(rows: list[BatchRow]) -> None:
     batch = RangeBatch(batch_of(rows))
     assert len(batch) == len(rows)
     assert list(batch) == rows

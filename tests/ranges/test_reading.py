@@ -99,7 +99,7 @@ def test_a_body_of_many_frames_is_given_whole(range_client: Asker, queue: str) -
     assert [row.body for row in range_client.read(queue, 1, 4)] == [b"small", body, b""]
 
 
-def test_what_is_gone_is_absent_and_what_consumers_hold_is_not(range_client: Asker, queue: str) -> None:
+def test_removed_messages_are_absent_and_held_ones_are_not(range_client: Asker, queue: str) -> None:
     range_client.publish(queue, *bodies(10))
     held = [range_client.channel.basic_get(queue)[0] for _ in range(4)]
     range_client.channel.basic_ack(held[1].delivery_tag)

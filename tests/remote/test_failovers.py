@@ -55,7 +55,7 @@ class Incarnation:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_what_was_published_is_in_the_queue_once_and_in_order(seed: int) -> None:
+def test_published_messages_are_in_the_queue_once_and_in_order(seed: int) -> None:
     incarnation = Incarnation(seed)
     for _ in range(incarnation.chance.randint(1, 120)):
         incarnation.step()
@@ -71,7 +71,7 @@ def test_what_was_published_is_in_the_queue_once_and_in_order(seed: int) -> None
 
 
 @pytest.mark.parametrize("seed", [*range(30), 1019, 1020, 1025, 1031])
-def test_what_was_acknowledged_may_come_again_but_everything_comes(seed: int) -> None:
+def test_acknowledged_messages_may_return_and_no_message_is_lost(seed: int) -> None:
     """A consumer on the third node; acknowledgements may be lost with the master, messages never, and what
     comes again says so."""
     incarnation = Incarnation(seed)

@@ -61,7 +61,7 @@ def test_publishes_without_an_answer_go_to_the_next_master() -> None:
 
 @pytest.mark.parametrize("known", range(6))
 @pytest.mark.parametrize("persistent", [False, True])
-def test_what_the_next_master_has_already_is_confirmed_and_not_kept_twice(
+def test_a_publish_that_the_next_master_has_is_confirmed_and_not_kept_twice(
     known: int, persistent: bool
 ) -> None:
     cluster, client = prepared()
@@ -181,7 +181,7 @@ def test_a_get_that_is_asked_again_can_be_acknowledged() -> None:
     assert cluster.counts("q") == (0, 0)
 
 
-def test_what_is_said_to_a_master_before_it_knows_that_it_is_one_waits() -> None:
+def test_items_for_a_master_that_does_not_know_its_role_yet_wait() -> None:
     cluster, client = prepared()
     cluster.die("b")
     cluster.move("q", "c", only=["a"])
@@ -194,7 +194,7 @@ def test_what_is_said_to_a_master_before_it_knows_that_it_is_one_waits() -> None
     assert {type(one.method) for one in client.read()} == {methods.BasicAck, methods.BasicGetOk}
 
 
-def test_what_is_said_to_a_master_that_is_none_any_more_is_dropped() -> None:
+def test_items_for_a_deposed_master_are_dropped() -> None:
     cluster, client = prepared("b")
     client.publish("q", b"1")
     client.send(methods.encode_basic_consume("q", "c"))
@@ -207,7 +207,7 @@ def test_what_is_said_to_a_master_that_is_none_any_more_is_dropped() -> None:
     assert cluster.counts("q") == (0, 1)
 
 
-def test_what_no_master_has_had_is_not_called_redelivered() -> None:
+def test_a_message_that_no_master_had_is_not_marked_redelivered() -> None:
     cluster, client = prepared("b")
     client.publish("q", b"1")
     client.send(methods.encode_basic_consume("q", "c"))
@@ -266,7 +266,7 @@ def _never(error: Exception) -> None:
     raise AssertionError(error)
 
 
-def test_acknowledgements_for_an_earlier_tenure_count_for_nothing() -> None:
+def test_acknowledgements_for_an_earlier_epoch_count_for_nothing() -> None:
     cluster, client = prepared()
     client.publish("q", b"1", b"2")
     client.send(methods.encode_basic_consume("q", "c"))

@@ -11,7 +11,7 @@ from mirrormq.wire.content import build_frames
 from tests.replication.world import PERSISTENT, PUBLISH, QUEUE_ID, Node, World
 
 
-def test_what_was_acknowledged_in_the_same_turn_is_not_brought_to_a_mirror() -> None:
+def test_a_message_acknowledged_in_the_same_turn_is_not_sent_to_a_mirror() -> None:
     node = Node(World(1), "a")
     node.start(View(1, 1, ("a", "b"), frozenset({"a"})))
     replica = node.replica

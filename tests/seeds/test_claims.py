@@ -218,7 +218,7 @@ def test_get_on_a_mirror_is_served_by_the_master(cluster: Cluster) -> None:
     assert drain(cluster, 1, "got") == [(b"1", False)]
 
 
-def test_what_was_unacknowledged_is_redelivered_in_order_and_says_so(cluster: Cluster) -> None:
+def test_unacknowledged_messages_are_redelivered_in_order_and_marked(cluster: Cluster) -> None:
     cluster.ctl("set_policy", "all", ".*", '{"ha-mode":"all"}')
     declare(cluster, 0, "again")
     fill(cluster, 1, "again", 6)
@@ -271,7 +271,7 @@ def test_the_oldest_mirror_becomes_master(cluster: Cluster) -> None:
     assert len(drain(cluster, 1, "aged")) == 3
 
 
-def test_what_a_living_node_was_given_survives_the_master_without_a_confirm(cluster: Cluster) -> None:
+def test_an_unconfirmed_publish_at_a_living_node_survives_the_master(cluster: Cluster) -> None:
     cluster.ctl("set_policy", "all", ".*", '{"ha-mode":"all"}')
     declare(cluster, 0, "given")
     cluster.freeze(0)

@@ -18,7 +18,7 @@ sets = st.lists(st.tuples(numbers, sizes), max_size=6)
 
 
 @given(steps)
-def test_it_is_a_set(history: list[tuple[bool, int, int]]) -> None:
+def test_a_sequence_set_is_a_set(history: list[tuple[bool, int, int]]) -> None:
     found, model = SequenceSet(), set[int]()
     for adding, first, size in history:
         span = set(range(first, first + size))

@@ -34,7 +34,7 @@ def test_sets_of_numbers(one: list[Span], other: list[Span]) -> None:
 
 
 @given(some, st.integers(0, 70))
-def test_what_is_below_a_number(one: list[Span], end: int) -> None:
+def test_spans_below_a_number(one: list[Span], end: int) -> None:
     assert plain(spans.below(spans.joined(one), end)) == {n for n in plain(one) if n < end}
 
 

@@ -295,7 +295,7 @@ def test_redelivery_without_a_mark_is_allowed_only_where_no_node_could_know() ->
     assert list(checker.finish(end)), "the one before was after the excuse"
 
 
-def test_which_of_two_deliveries_comes_first_does_not_matter() -> None:
+def test_the_order_of_two_deliveries_does_not_matter() -> None:
     end = Ended()
     end.send(1)
     end.deliver(1, redelivered=True)

@@ -31,7 +31,7 @@ def test_seeds_stand_for_everything() -> None:
     assert {options.upgrade for options in drawn} == {False, True}
 
 
-def test_what_is_given_is_not_drawn_and_changes_nothing_else() -> None:
+def test_a_given_option_is_not_drawn_and_changes_no_other() -> None:
     drawn, given = options_of(7), options_of(7, mode=IGNORE)
     assert given == drawn._replace(mode=IGNORE)
 

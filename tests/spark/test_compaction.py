@@ -53,7 +53,7 @@ def test_leftovers_among_many_directories_are_found_at_once() -> None:
     assert time.process_time() - began_s < 5, "comparing each with each takes minutes"
 
 
-def test_what_an_interrupted_compaction_left_is_known_by_its_name(
+def test_leftovers_of_an_interrupted_compaction_are_known_by_name(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     assert parse("file:/a/batch=ab12.000000000007") == ArchiveBatches(

@@ -117,9 +117,7 @@ def test_a_job_killed_after_its_offset_is_written_finds_the_messages_again(
     assert [channel.queue_delete(queue, if_empty=True).method.message_count for queue in QUEUES] == [0, 0]
 
 
-def test_where_others_were_quicker_the_batch_is_empty_and_the_query_goes_on(
-    channel: Channel, start: Start
-) -> None:
+def test_a_batch_is_empty_if_other_consumers_were_quicker(channel: Channel, start: Start) -> None:
     publish(channel, QUEUES, range(10))
     reader = start()
     nothing = reader.initialOffset()

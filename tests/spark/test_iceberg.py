@@ -90,7 +90,7 @@ def test_a_batch_that_is_run_again_is_added_once(spark: SparkSession, tmp_path: 
     assert table_of(tmp_path / "flat").scan().to_arrow().num_rows == 1
 
 
-def test_what_a_batch_writes_is_on_disk_when_it_is_added(
+def test_files_of_a_batch_are_on_disk_when_it_is_added(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = spark.createDataFrame([("q", 1, b"x")], "queue string, sequence long, body binary")

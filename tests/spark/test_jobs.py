@@ -262,7 +262,7 @@ def test_names_that_look_like_numbers_are_replayed_as_they_are(
     assert [int(body) for body in drain(channel, QUEUES[0])] == list(range(9))
 
 
-def test_what_fails_while_it_runs_is_one_sentence(
+def test_a_failure_while_a_job_runs_is_one_sentence(
     spark: SparkSession, uri: str, channel: Channel, tmp_path: Path
 ) -> None:
     publish(channel, QUEUES, range(2))

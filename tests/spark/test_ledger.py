@@ -34,7 +34,7 @@ def reported(ledger: DeliveryLedger, *ticks: AuditTick) -> list[TickVerdict]:
     return [verdict for each in ticks for verdict in ledger.advance(each)]
 
 
-def test_what_left_is_judged_a_grace_after_it_was_seen_to_have_left() -> None:
+def test_a_message_that_left_is_judged_a_grace_time_later() -> None:
     ledger = DeliveryLedger(GRACE_MS)
     # At second 12 the queue's next number is 50; what was traced until second 10 (place 100) is below it.
     assert reported(ledger, tick(100, 10), tick(110, 11), tick(120, 12, 30, 50, 7, "a")) == []

@@ -98,7 +98,7 @@ def act(channel: Channel) -> None:
     channel.queue_delete("live.deleted")
 
 
-def test_what_goes_in_and_does_not_come_out_is_found(
+def test_messages_that_do_not_come_out_are_found(
     spark: SparkSession, uri: str, channel: Channel, tmp_path: Path
 ) -> None:
     report = tmp_path / "live.html"

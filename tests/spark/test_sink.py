@@ -250,7 +250,7 @@ def test_a_message_that_no_queue_wants_fails_the_write(spark: SparkSession, uri:
         ("'x' as body", {"routingKey": "q", "mandatory": "maybe"}, "mandatory is true or false, not 'maybe'"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_published_is_one_sentence(
+def test_an_unpublishable_row_is_reported_in_one_sentence(
     spark: SparkSession, mirrormq: MirrorMQ, columns: str, options: dict[str, str], said: str
 ) -> None:
     register(spark)

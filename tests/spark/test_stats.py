@@ -109,7 +109,7 @@ def test_traces_from_before_the_job_are_counted_without_ages(
     assert {row.age_ms_p50 for row in rows} == {None}
 
 
-def test_what_lies_between_ticks_has_a_time_between_theirs() -> None:
+def test_a_place_between_two_ticks_has_a_time_between_theirs() -> None:
     nothing = np.nan
     times, exact = times_of(np.array([nothing, 100, nothing, nothing, nothing, 120, nothing]), None)
     assert times.tolist() == [100, 100, 105, 110, 115, 120, 120]

@@ -9,13 +9,13 @@ from mirrormq.spark.client.node_address import parse_uri, parse_uris, preferring
 from mirrormq.spark.data_source_options import source_options
 
 
-def test_what_a_uri_leaves_out() -> None:
+def test_defaults_of_a_uri() -> None:
     address = parse_uri("amqp://")
     assert (address.host, address.port, address.vhost) == ("127.0.0.1", 5672, "/")
     assert (address.login, address.tls) == (("guest", "guest"), None)
 
 
-def test_what_a_uri_says() -> None:
+def test_parts_of_a_uri() -> None:
     address = parse_uri("amqps://us%40er:p%2Fw@[::1]:1234/a%2Fb")
     assert (address.host, address.port, address.vhost) == ("::1", 1234, "a/b")
     assert (address.login, address.tls) == (("us@er", "p/w"), ClientTls())
@@ -40,7 +40,7 @@ def test_several_uris_and_a_vhost_for_all() -> None:
         (" , ", "at least one URI"),
     ],
 )
-def test_what_is_wrong_with_a_uri_is_said_without_its_password(uri: str, said: str) -> None:
+def test_the_fault_of_a_uri_is_reported_without_its_password(uri: str, said: str) -> None:
     with pytest.raises(ValueError, match=said) as caught:
         parse_uris(uri)
     assert "secret" not in str(caught.value)

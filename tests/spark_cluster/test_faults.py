@@ -98,7 +98,7 @@ def publish(brokers: Cluster) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_whatever_dies_each_message_is_archived_once(tmp_path: Path) -> None:
+def test_each_message_is_archived_once_whatever_dies(tmp_path: Path) -> None:
     path = f"{bare_python(tmp_path).parent}:{os.environ['PATH']}"
     with Cluster(nodes=3, mirror_all=True) as brokers, SparkCluster(tmp_path, path=path) as spark:
         publish(brokers)

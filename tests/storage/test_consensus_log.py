@@ -79,7 +79,7 @@ def same(found: StoredLog, wanted: StoredLog) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_is_saved_is_what_a_storage_in_memory_has(seed: int) -> None:
+def test_saved_state_equals_that_of_a_log_in_memory(seed: int) -> None:
     on, model = disk(seed), MemoryLog(THREE)
     log = opened(on)
     for ready in history(seed):
@@ -135,7 +135,7 @@ def test_a_change_that_need_not_last_is_not_synced() -> None:
     assert on.steps == before + 3
 
 
-def test_how_far_it_is_committed_costs_no_write_of_its_own() -> None:
+def test_the_commit_index_costs_no_write_of_its_own() -> None:
     on = disk()
     log = opened(on)
     log.save(Ready(hard_state=HardState(1, "A", 1, 0), must_sync=True))

@@ -65,7 +65,7 @@ kind = st.sampled_from(["alone", "another queue's", "paged", "gap"])
 
 @settings(max_examples=300)
 @given(st.lists(st.tuples(kind, content), min_size=1, max_size=30), st.data())
-def test_what_is_gathered_is_what_is_loaded(written: list[tuple[str, dict[str, Any]]], data: Any) -> None:
+def test_gathered_columns_equal_loaded_messages(written: list[tuple[str, dict[str, Any]]], data: Any) -> None:
     made = opened(disk(), segment_bytes=data.draw(st.sampled_from([500, 4096, 1 << 20])))
     store, other = made.queue(1), made.queue(2)
     for number, (how, what) in enumerate(written, 1):

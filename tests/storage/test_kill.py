@@ -33,7 +33,7 @@ while True:
 
 
 @pytest.mark.parametrize("lines", [1, 7, 60])
-def test_what_was_synced_before_a_kill_is_found_after_it(tmp_path: Path, lines: int) -> None:
+def test_synced_messages_are_found_after_a_kill(tmp_path: Path, lines: int) -> None:
     directory = str(tmp_path / "journal")
     for _ in range(2):
         command = [sys.executable, "-c", WRITER, directory]

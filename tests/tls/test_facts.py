@@ -35,7 +35,7 @@ def node(authority: Authority, server: Pair) -> Iterator[tuple[MirrorMQ, int]]:
          ["tlsv1.2", "ecdhe_ecdsa", "chacha20_poly1305", "aead"]),
     ],
 )  # fmt: skip
-def test_what_was_agreed_on_is_shown_as_rabbitmq_shows_it(
+def test_the_agreed_tls_parameters_are_shown_as_in_rabbitmq(
     node: tuple[MirrorMQ, int], authority: Authority, client: Pair, newest: ssl.TLSVersion, ciphers: str,
     shown: list[str],
 ) -> None:  # fmt: skip

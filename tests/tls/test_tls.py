@@ -106,8 +106,8 @@ def test_a_certificate_that_is_required_must_be_there(
 def test_a_certificate_of_a_stranger_is_refused(
     asking: tuple[MirrorMQ, int], authority: Authority, stranger: Authority
 ) -> None:
-    impostor = stranger.issue("impostor", "/CN=rabbit client")
-    assert refused(asking[1], client_context(authority, impostor))
+    intruder = stranger.issue("intruder", "/CN=rabbit client")
+    assert refused(asking[1], client_context(authority, intruder))
     assert not refused(asking[1], client_context(authority))
 
 

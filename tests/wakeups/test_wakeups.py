@@ -148,7 +148,7 @@ def test_the_list_is_complete() -> None:
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=lambda one: one.__name__)
-def test_it_waits_for_no_timer_but_its_own(
+def test_an_exchange_waits_for_no_timer_but_its_own(
     exchange: exchanges.Exchange, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module, name, value in exchanges.SMALLER.get(exchange, ()):

@@ -144,7 +144,7 @@ def test_a_killed_master_leaves_the_ring_and_it_closes(
     expect(page.locator(".ring-member")).to_have_count(NODES)
 
 
-def test_it_is_emptied_and_deleted(page: Page, clients: list[Client]) -> None:
+def test_a_queue_is_emptied_and_deleted(page: Page, clients: list[Client]) -> None:
     page.get_by_role("button", name="Purge").click()
     page.get_by_role("dialog").get_by_role("button", name="Purge").click()
     until(lambda: clients[1].get("queues/%2F/orders")["messages"] == 0)

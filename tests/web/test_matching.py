@@ -31,7 +31,7 @@ def test_names_are_matched_as_policies_match_them(client: Client) -> None:
     assert both["queues"]["total"] == 1 and both["exchanges"]["total"] > 0
 
 
-def test_what_a_higher_priority_keeps_is_marked(client: Client) -> None:
+def test_objects_that_a_higher_priority_governs_are_marked(client: Client) -> None:
     policy = {"pattern": "eu$", "definition": {"max-length": 10}, "priority": 5}
     assert client.put("policies/%2F/strong", policy).status == 201
 
@@ -54,7 +54,7 @@ def test_what_a_higher_priority_keeps_is_marked(client: Client) -> None:
         {"pattern": "a", "priority": "x"},
     ],
 )
-def test_what_cannot_be_used_is_refused(client: Client, query: dict[str, str]) -> None:
+def test_an_unusable_value_is_refused(client: Client, query: dict[str, str]) -> None:
     assert ask(client, **query).status == 400
 
 

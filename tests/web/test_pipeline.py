@@ -123,7 +123,7 @@ def test_a_job_that_reports_is_seen_live_with_its_results(
     assert client.get("mirrormq/jobs") == []
 
 
-def test_what_a_job_says_is_text(open_page: Opener, range_client: Asker, client: Client) -> None:
+def test_the_report_of_a_job_is_text(open_page: Opener, range_client: Asker, client: Client) -> None:
     range_client.channel.queue_declare(RUDE, durable=True)
     range_client.publish(RUDE, b"x")
     range_client.take(RUDE, RUDE, 1, 1)

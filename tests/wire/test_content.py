@@ -33,7 +33,7 @@ def split(frames: bytes) -> list[tuple[int, int, bytes]]:
 
 
 @given(channels, bodies, frame_maxima)
-def test_what_is_built_can_be_taken_apart(channel: int, body: bytes, frame_max: int) -> None:
+def test_built_frames_can_be_split(channel: int, body: bytes, frame_max: int) -> None:
     frames = build_frames(channel, PROPERTIES, body, frame_max)
     (header, *pieces) = split(frames)
     assert header == (2, channel, b"\x00\x3c\x00\x00" + len(body).to_bytes(8, "big") + PROPERTIES)

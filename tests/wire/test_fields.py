@@ -128,7 +128,7 @@ def test_plain_values() -> None:
     }
 
 
-def test_what_has_no_field_type_is_our_own_mistake() -> None:
+def test_a_value_without_a_field_type_is_our_own_mistake() -> None:
     with pytest.raises(TypeError):
         field(object())
     with pytest.raises(ValueError, match="64 bits"):

@@ -72,7 +72,7 @@ def test_a_stream_out_of_a_shared_buffer_is_the_same_stream(stream: bytes, size:
 
 @settings(max_examples=200)
 @given(mutated(), BUFFER_SIZES)
-def test_also_if_something_is_wrong_with_it(stream: bytes, size: int) -> None:
+def test_a_damaged_stream_out_of_a_shared_buffer_is_the_same_stream(stream: bytes, size: int) -> None:
     every_stream_is_the_same(stream, size)
 
 
@@ -142,7 +142,7 @@ def test_small_ones_have_their_own_road() -> None:
     assert large_run(view_of(publish_bytes("k", b"x" * (LARGE_BYTES - 1))), 0, 100, 1 << 20) is None
 
 
-def test_what_is_missing_is_known() -> None:
+def test_the_number_of_missing_octets_is_known() -> None:
     sink = Recorder()
     reading = scanner(sink)
     whole = publish_bytes("k", b"x" * LARGE_BYTES)
@@ -197,7 +197,7 @@ class Refusing(Recorder):
         raise UnexpectedFrame("no publishes")
 
 
-def test_what_follows_a_publish_that_is_refused_is_kept() -> None:
+def test_publishes_after_a_refused_one_are_kept() -> None:
     sink = Refusing()
     reading = scanner(sink)
     stream = publish_bytes("k", b"x" * LARGE_BYTES) + method_frame(1, encode_channel_flow(True))
@@ -212,7 +212,7 @@ def test_what_follows_a_publish_that_is_refused_is_kept() -> None:
     assert sink.frames == [(1, 1, encode_channel_flow(True))]
 
 
-def test_so_it_is_if_the_refused_one_came_in_pieces() -> None:
+def test_a_publish_that_came_in_pieces_is_refused_as_well() -> None:
     sink = Refusing()
     reading = scanner(sink)
     whole, flow = publish_bytes("k", b"x" * LARGE_BYTES), method_frame(1, encode_channel_flow(True))

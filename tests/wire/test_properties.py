@@ -108,7 +108,7 @@ def test_garbage_never_raises_anything_but_an_amqp_error(garbage: bytes) -> None
 
 
 @pytest.mark.parametrize("payload", [b"", b"\x00\x00xx", b"\x80\x00", b"\x00\x01\x00\x00", b"\x00\x01"])
-def test_what_rabbitmq_refuses_is_refused(payload: bytes) -> None:
+def test_input_that_rabbitmq_refuses_is_refused(payload: bytes) -> None:
     for read in (scan_properties, lambda data: decode_properties(data, 0)):
         with pytest.raises(InternalError):
             read(payload)

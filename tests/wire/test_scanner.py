@@ -69,7 +69,7 @@ UNREADABLE = b"\x00\x3c\x00\x28\x00\x00\tno name of nine octets"
 @given(mutated(), st.integers(1, 64))
 @example(method_frame(2, UNREADABLE) + publish_bytes("k", b"", channel=2)[-22:], 7)
 @example(method_frame(1, UNREADABLE) + b"\x02\x00\x01\x00\x00\x10\x00" + b"\x00<" + bytes(14), 1)
-def test_also_if_something_is_wrong_with_it(stream: bytes, piece: int) -> None:
+def test_a_damaged_stream_is_the_same_in_any_pieces(stream: bytes, piece: int) -> None:
     whole = fed(stream, 0)
     assert fed(stream, 1) == whole
     assert fed(stream, piece) == whole

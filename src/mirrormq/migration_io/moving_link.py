@@ -14,7 +14,7 @@ from mirrormq.client.client_connection import ClientConnection
 from mirrormq.client.client_events import Event
 from mirrormq.client.client_handshake import ClientOptions
 from mirrormq.client_io.asyncio_client import AsyncioClient
-from mirrormq.client_io.link_sockets import LinkSockets, now_ms
+from mirrormq.client_io.link_connections import LinkConnections, now_ms
 from mirrormq.migration.comparison import PREFETCH
 from mirrormq.migration.move_ledger import QueueKey
 from mirrormq.migration.moved_messages import TEMPLATES_BYTES_MAX, MovingTransform
@@ -46,7 +46,7 @@ class _SourceClient(AsyncioClient):
             self.ledger_file.hold(id(self), super().flush)
 
 
-class MovingLink(LinkSockets[AsyncioClient]):
+class MovingLink(LinkConnections[AsyncioClient]):
     """Link of one queue in one direction. Implements `bridges.link.LinkHost`."""
 
     def __init__(

@@ -20,7 +20,7 @@ from mirrormq.client.client_events import Closed, CloseReason, Event
 from mirrormq.client.client_handshake import ClientOptions
 from mirrormq.client_io.asyncio_client import AsyncioClient
 from mirrormq.client_io.client_socket import ConnectionEnded
-from mirrormq.client_io.link_sockets import LinkSockets, now_ms
+from mirrormq.client_io.link_connections import LinkConnections, now_ms
 from mirrormq.control.link_events import link_status_event
 from mirrormq.metadata.cluster_name import cluster_name
 from mirrormq.metadata.link_records import Link as LinkRecord
@@ -35,7 +35,7 @@ FAULT_PAUSE_S = 5.0
 """Pause after an unexpected error in a link, RabbitMQ's default of `reconnect-delay`."""
 
 
-class LinkRunner(LinkSockets[AsyncioClient | LocalClient]):
+class LinkRunner(LinkConnections[AsyncioClient | LocalClient]):
     """Link of this node. Implements `bridges.link.LinkHost`."""
 
     def __init__(

@@ -90,7 +90,7 @@ def nameless_queue_of_unknown_type(c: Context) -> None:
 
 @script
 def queue_type_named_later(c: Context) -> None:
-    """A queue declared without a type is classic; whoever names another is told that none was named."""
+    """A queue declared without a type is classic. The refusal of another type says that none was given."""
     c.channel().queue("q")
     c.channel().queue("q", {"x-queue-type": "classic"})
     c.channel().queue("q", {"x-queue-type": "nonsense"})

@@ -1,4 +1,4 @@
-"""Sockets of one link on an event loop: the connections to its two sides, and its timer.
+"""Connections of one link on an event loop: those to its two sides, and its timer.
 
 The link decides (`bridges.link`), its owner decides what a connection is and what follows a step of the link.
 This class opens both connections, passes their events on until the link gives them up, and keeps the time.
@@ -41,7 +41,7 @@ class LinkClient(Protocol):
 Client = TypeVar("Client", bound=LinkClient)
 
 
-class LinkSockets(ABC, Generic[Client]):
+class LinkConnections(ABC, Generic[Client]):
     """Connections of one link. Implements `bridges.link.LinkHost`, except `ended`."""
 
     def __init__(self) -> None:
