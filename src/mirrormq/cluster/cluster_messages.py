@@ -1,6 +1,4 @@
-"""Cluster messages between nodes: metadata consensus, joining, durable states, applied indexes; control
-commands that one node executes for another.
-"""
+"""Cluster messages between nodes: metadata consensus, joining, durable states and applied indexes."""
 
 from __future__ import annotations
 
@@ -52,19 +50,3 @@ class Reach(msgspec.Struct, frozen=True, array_like=True, tag="reach"):
 
 
 ClusterMessage = RaftMessage | JoinRequest | JoinRefused | ForgottenNotice | DurableStateReply | Reach
-
-
-class CommandRequest(msgspec.Struct, frozen=True, array_like=True, tag="verb-asked"):
-    """Request to execute a control command. Its document is that of the control socket
-    (`control/control_protocol.py`), so a command works the same on the local node and on another one."""
-
-    number: int
-    """Number of the request on the requesting node."""
-    request: bytes
-
-
-class CommandReply(msgspec.Struct, frozen=True, array_like=True, tag="verb-answered"):
-    """Result of a control command."""
-
-    number: int
-    reply: bytes

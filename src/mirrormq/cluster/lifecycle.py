@@ -178,7 +178,7 @@ class ApplicationLifecycle:
             elif self.phase is LifecyclePhase.LEAVING:
                 self._shut_down_if_drained(now_ms)
             else:
-                self._metadata_repair.reconcile(self.incarnation)
+                self._metadata_repair.look(self.incarnation)
         elif self.phase is LifecyclePhase.IDLE and self.wanted and not self.start_blocker():
             self._claim()
 

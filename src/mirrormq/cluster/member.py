@@ -435,7 +435,7 @@ class Member:
         due = self._apply_barrier.work(self.consensus.state.log.applied)
         for callback in due:
             _survive(trouble, callback)
-        self._publish_events(trouble)
+        self._tell(trouble)
         if trouble:
             raise trouble[0]
         return bool(due) or version != self.metadata.state.version
@@ -502,7 +502,7 @@ class Member:
             self._introduce()
         self._events.append(LeaderChanged(self._leader, self.consensus.term))
 
-    def _publish_events(self, trouble: list[Exception]) -> None:
+    def _tell(self, trouble: list[Exception]) -> None:
         events, self._events = self._events, []
         for event in events:
             for listener in self.listeners:

@@ -35,20 +35,20 @@ class MetadataRepair:
         fork."""
         self._pending.clear()
 
-    def reconcile(self, incarnation: int) -> None:
+    def look(self, incarnation: int) -> None:
         """Compare the metadata with what this node and the serving nodes state, and write what it lacks."""
         member = self._member
         if member.leader is None:
             return  # the write would wait, and the record may change meanwhile
-        self._complete(member.name, incarnation, member.version, member.static_shovels)
+        self._look_at(member.name, incarnation, member.version, member.static_shovels)
         for found in self._presences.values():
             if found.serving and found.node in member.linked:
-                self._complete(found.node, found.incarnation, found.version, found.static_shovels)
+                self._look_at(found.node, found.incarnation, found.version, found.static_shovels)
         state = member.metadata.state
         if state.queues_without_indexes and knows_log_indexes(state):
             self._write(LOG_INDEXES, c.BeginLogIndexes())
 
-    def _complete(self, name: str, incarnation: int, version: int, static_shovels: tuple[str, ...]) -> None:
+    def _look_at(self, name: str, incarnation: int, version: int, static_shovels: tuple[str, ...]) -> None:
         record = self._member.metadata.state.nodes.get(name)
         if record is None or record.incarnation != incarnation:
             return

@@ -1,25 +1,10 @@
-"""Memory of queues: the budget of the node for message contents, and the use of one queue for listings,
-beside the availability of its consumers.
-"""
+"""Memory use of a queue and availability of its consumers, for listings only."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from mirrormq import limits
-from mirrormq.queues.queue_limits import DEFAULT_LIMITS, QueueLimits
-
-
-class MemoryBudget:
-    """Bytes of message contents that the node keeps in memory, over all queues, and limits of each queue."""
-
-    __slots__ = ("limit_bytes", "limits", "used_bytes")
-
-    def __init__(self, limit_bytes: int, limits: QueueLimits = DEFAULT_LIMITS) -> None:
-        self.limits = limits
-        self.limit_bytes = limit_bytes
-        self.used_bytes = 0
-
 
 HALF_LIFE_MS = 1_000
 """Half-life of the past, in milliseconds: one second, as in RabbitMQ."""

@@ -30,7 +30,8 @@ from itertools import chain
 from mirrormq import limits
 from mirrormq.errors import DamageError
 from mirrormq.queues.backing import ANY_BYTES, ANY_SEQUENCE, QueueStore
-from mirrormq.queues.memory_use import MemoryBudget, MemoryUse
+from mirrormq.queues.memory_budget import MemoryBudget
+from mirrormq.queues.memory_use import MemoryUse
 from mirrormq.queues.message import Message
 from mirrormq.sequences.spans import Span
 

@@ -18,7 +18,7 @@ from mirrormq import limits
 from mirrormq.errors import DamageError
 from mirrormq.queues.backing import QueueStore
 from mirrormq.queues.envelope import make_envelope, properties_of
-from mirrormq.queues.memory_use import MemoryBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import Message
 from mirrormq.queues.publish_ids import publish_ids_in, publish_ids_only
 from mirrormq.replication.ring_operations import (

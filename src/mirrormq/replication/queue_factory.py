@@ -8,7 +8,7 @@ from mirrormq.errors import DamageError
 from mirrormq.metadata import records
 from mirrormq.metadata.policy_matching import PolicyMatcher, effective_arguments
 from mirrormq.queues.backing import BackingQueue
-from mirrormq.queues.memory_use import MemoryBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import Message
 from mirrormq.queues.paged_queue import PagedQueue
 from mirrormq.queues.priority import PriorityQueue

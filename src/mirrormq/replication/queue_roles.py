@@ -204,7 +204,7 @@ class QueueRoles:
 
     def _replace(self, record: records.Queue, before: QueueInterface | None) -> None:
         handover = None
-        successor = self._proxy(record)
+        successor = self._face(record)
         keeping = successor.settings.redeliver_lost
         if isinstance(before, Queue):
             handover = self._depose(record, before, keeping=keeping)
@@ -217,7 +217,7 @@ class QueueRoles:
         if handover is not None:
             hand_over(handover, successor, self._broker.remote.producer)
 
-    def _proxy(self, record: records.Queue) -> RemoteQueue | DownQueue:
+    def _face(self, record: records.Queue) -> RemoteQueue | DownQueue:
         settings, view = queue_settings(self._broker.policies, record), record.ring
         if record.waits_for:
             mirrored = len(record.ring.members) > 1

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from mirrormq.metadata.ring_view import View
 from mirrormq.queues.backing import BackingQueue, QueueStore
-from mirrormq.queues.memory_use import MemoryBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import Message
 from mirrormq.replication.common_history import NOT_AT_ALL
 from mirrormq.replication.mirror_copy import MirrorCopy

@@ -16,7 +16,7 @@ from mirrormq.metadata import records
 from mirrormq.metadata.commands import Command
 from mirrormq.metadata.policy_matching import PolicyMatcher
 from mirrormq.metadata.store import MetadataStore
-from mirrormq.queues.memory_use import MemoryBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue import Queue
 from mirrormq.queues.queue_host import QueueHost
