@@ -28,7 +28,7 @@ from mirrormq.connections.connection import Connection
 from mirrormq.metadata import records
 from mirrormq.metadata.store import Defaults
 from mirrormq.queues.envelope import make_envelope
-from mirrormq.queues.memory_use import MemoryBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.storage.disk import LocalDisk
 from mirrormq.storage.journal import Journal
 from mirrormq.wire import methods

@@ -32,7 +32,7 @@ from mirrormq.metadata import records
 from mirrormq.metadata.commands import Command
 from mirrormq.metadata.store import Defaults
 from mirrormq.queues.envelope import make_envelope
-from mirrormq.queues.memory_use import MemoryBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.queue import Queue
 from mirrormq.queues.queue_interface import QueueInterface
 from mirrormq.storage.consensus_log import ConsensusLog

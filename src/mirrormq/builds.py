@@ -24,7 +24,7 @@ _MODULES_BY_PACKAGE = {
     "channels": "channel publishing routes confirm_ledger consumer consumer_methods acknowledgements unacked "
     "assembly transactions",
     "queues": "message envelope queue publish_intake confirm_tracker consumer_turns expiry redelivery "
-    "dead_lettering deduplication pages leased_pages paged_queue queue_host memory_use "
+    "dead_lettering deduplication pages leased_pages paged_queue queue_host memory_budget memory_use "
     "queue_settings turn_work kept_deliveries overtaken",
     "storage": "journal journal_records journal_writer queue_store position_table segments disk disk_stats "
     "damage message_reader",

@@ -24,7 +24,7 @@ from mirrormq.control.node_interface import AppState, NodeShell
 from mirrormq.metadata.records import User
 from mirrormq.metadata.store import Defaults
 from mirrormq.queues.envelope import make_envelope
-from mirrormq.queues.memory_use import MemoryBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.runtime.control_server import ControlServer
 from mirrormq.storage.journal import Journal
 from mirrormq.storage.simulated_disk import SimulatedDisk

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mirrormq.cluster.cluster_messages import CommandReply, CommandRequest
+from mirrormq.cluster.command_messages import CommandReply, CommandRequest
 from mirrormq.control.control_protocol import EXIT_DATA, EXIT_TIMEOUT, ControlError, Request
 from mirrormq.management.peer_client import PeerClient
 from mirrormq.runtime.peer_rpc import PeerRpc

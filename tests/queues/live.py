@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mirrormq.clock import Clock
 from mirrormq.queues.consumer_turns import ConsumerDescription
-from mirrormq.queues.memory_use import MemoryBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue import Queue
 from mirrormq.queues.queue_host import OnDeadLettered

@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 )
 
 from mirrormq import limits
-from mirrormq.queues.memory_use import MemoryBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import NEVER, Message
 from mirrormq.queues.queue_settings import QueueSettings
 from mirrormq.replication.queue_factory import make_backing_queue

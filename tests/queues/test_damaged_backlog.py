@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.queues.memory_use import MemoryBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.queue_settings import QueueSettings
 from mirrormq.replication.queue_factory import make_backing_queue
 from tests.queues.support import TINY_LIMITS, body, make_disk, make_message, open_journal

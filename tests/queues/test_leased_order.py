@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.queues.memory_use import MemoryBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.queue_settings import QueueSettings
 from mirrormq.replication.queue_factory import make_backing_queue
 from mirrormq.sequences.spans import Span

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirrormq.queues.memory_use import MemoryBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.paged_queue import PagedQueue
 from tests.queues.support import TINY_LIMITS, make_disk, make_message, open_journal
 

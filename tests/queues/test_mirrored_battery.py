@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule, run_state_machine_as_test
 
-from mirrormq.queues.memory_use import MemoryBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import Message
 from mirrormq.replication.mirror_copy import MirrorCopy
 from mirrormq.replication.mirror_sync import runs

@@ -7,7 +7,7 @@ import pytest
 
 from mirrormq import limits
 from mirrormq.queues.backing import BackingQueue
-from mirrormq.queues.memory_use import MemoryBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.queue_settings import QueueSettings
 from mirrormq.replication.queue_factory import make_backing_queue
 from mirrormq.storage.journal import Journal

@@ -13,7 +13,7 @@ from collections import deque
 
 from mirrormq.metadata.ring_view import View
 from mirrormq.queues.envelope import make_envelope
-from mirrormq.queues.memory_use import MemoryBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import Message
 from mirrormq.queues.paged_queue import PagedQueue
 from mirrormq.replication.mirror_sync import MirrorSynchroniser

@@ -28,7 +28,7 @@ def measure_fork_indexes_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def leave_metadata_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not complete the metadata that an older program has left."""
-    monkeypatch.setattr(MetadataRepair, "reconcile", lambda self, incarnation: None)
+    monkeypatch.setattr(MetadataRepair, "look", lambda self, incarnation: None)
 
 
 FORK_MUTATIONS = (

@@ -36,7 +36,7 @@ from mirrormq.metadata.changes import Change, Deleted, Put
 from mirrormq.metadata.commands import Command
 from mirrormq.metadata.policy_matching import PolicyMatcher
 from mirrormq.metadata.store import MetadataStore
-from mirrormq.queues.memory_use import MemoryBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import Envelope, Message
 from mirrormq.queues.queue import Queue
 from mirrormq.queues.queue_interface import Pumped

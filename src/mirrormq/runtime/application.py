@@ -28,7 +28,7 @@ from mirrormq.errors import InternalError
 from mirrormq.events.log_buffer import FEDERATION
 from mirrormq.metadata.store import Unreadable
 from mirrormq.queues.envelope import make_envelope
-from mirrormq.queues.memory_use import MemoryBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.runtime.bridge_host import BridgeHost
 from mirrormq.runtime.broker_links import BrokerLinks
 from mirrormq.runtime.client_sockets import ClientSockets

@@ -15,7 +15,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from mirrormq.cluster.cluster_messages import CommandReply, CommandRequest, JoinRefused, JoinRequest
+from mirrormq.cluster.cluster_messages import JoinRefused, JoinRequest
+from mirrormq.cluster.command_messages import CommandReply, CommandRequest
 from mirrormq.cluster.controller import ApplicationHost, ClusterController
 from mirrormq.cluster.member import ALONE_TICK_MS, TICK_MS, Member
 from mirrormq.cluster.member_events import (

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from mirrormq.cluster.cluster_messages import CommandReply, CommandRequest
+from mirrormq.cluster.command_messages import CommandReply, CommandRequest
 from mirrormq.control.chunked_rows import encoded
 from mirrormq.control.control_protocol import (
     EXIT_TIMEOUT,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ssl
 from typing import TYPE_CHECKING
 
-from mirrormq.cluster.cluster_messages import ClusterMessage, CommandReply, CommandRequest
+from mirrormq.cluster.cluster_messages import ClusterMessage
+from mirrormq.cluster.command_messages import CommandReply, CommandRequest
 from mirrormq.cluster.controller import ControllerMessage
 from mirrormq.config.settings import Address, Settings
 from mirrormq.errors import ConfigurationError, start_error

@@ -16,7 +16,7 @@ from mirrormq.connections.open_connections import open_connections
 from mirrormq.metadata.state import MetadataState
 from mirrormq.peers.stream import StreamFrame, StreamHello
 from mirrormq.queues.envelope import make_envelope
-from mirrormq.queues.memory_use import MemoryBudget
+from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import Message
 from mirrormq.queues.queue import Queue
 from mirrormq.replication.replica import Replica
