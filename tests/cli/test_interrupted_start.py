@@ -14,7 +14,7 @@ import pytest
 from mirrormq.cli import processes
 from mirrormq.cli.local_node import LocalNode, is_running
 from mirrormq.cli.processes import ClusterError, LocalCluster
-from mirrormq.cli.signals import ended_by_signals, signals_held
+from mirrormq.cli.program_exit import ended_by_signals, signals_held
 from tests.brokers.ports import free_ports
 
 SLEEPING = [sys.executable, "-c", "import time; time.sleep(600)", "mirror1@localhost"]
