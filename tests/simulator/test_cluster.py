@@ -64,7 +64,9 @@ def test_a_seed_decides_everything() -> None:
 
 @pytest.mark.parametrize("seed", range(1, 7))
 def test_nodes_are_upgraded_one_by_one(seed: int) -> None:
-    world, wrong, _ = outcome(options_of(seed)._replace(upgrade=True))
+    # Nodes of the oldest version run no links, and messages published before the upgrade would reach no
+    # federated queue.
+    world, wrong, _ = outcome(options_of(seed)._replace(upgrade=True, federations=()))
     assert not wrong
     assert world.history.confirmed
     assert {node.member.version for node in world.nodes.values()} == {PROTOCOL_VERSION}

@@ -163,9 +163,16 @@ class Elections:
         term = request.term if granted else state.term
         state.send(sender, VoteReply(term, granted, True, state.log.history()))
         standing = request.term != NOT_STANDING and state.role is not RaftRole.CANDIDATE
-        if verdict is LogRelation.LEAD and state.leader is None and standing:
+        if verdict is LogRelation.LEAD and state.leader is None and standing and not self._stands_soon:
             # The sender cannot win against this longer log, and may have become able to vote only now.
             self._stagger()
+
+    @property
+    def _stands_soon(self) -> bool:
+        """Whether the election timeout is short. Another shortening would begin it anew, and candidates that
+        ask again and again would keep this node from standing."""
+        state = self._state
+        return self._patience - self.silence <= len(state.present) * state.settings.stagger_ticks
 
     def asked(self, sender: str, request: Vote) -> None:
         state = self._state
