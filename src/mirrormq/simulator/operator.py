@@ -100,4 +100,5 @@ class Operator:
 
 
 def _is_right(state: MetadataState, definition: dict[str, Any]) -> bool:
-    return state.policies["/", POLICY].definition == definition
+    policy = state.policies.get(("/", POLICY))  # None on a node that left and has not caught up again
+    return policy is not None and policy.definition == definition
