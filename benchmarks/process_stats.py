@@ -10,7 +10,8 @@ from pathlib import Path
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 # Fields of /proc/PID/stat behind the command, which may contain spaces: state is 0.
-_SESSION, _RESIDENT_PAGES = 3, 21
+_SESSION, _TIMES, _RESIDENT_PAGES = 3, slice(11, 15), 21
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_s(pids: Iterable[int]) -> float:
@@ -20,6 +21,11 @@ def cpu_s(pids: Iterable[int]) -> float:
     lines take 50 ms.
     """
     return sum(_scheduled_ns(pid) for pid, _ in _stats(pids)) / 1e9
+
+
+def total_cpu_s(pids: Iterable[int]) -> float:
+    """Return the same, in steps of 10 ms, with the time of threads and children that have ended."""
+    return sum(sum(map(int, fields[_TIMES])) for _, fields in _stats(pids)) / TICKS_PER_S
 
 
 def _scheduled_ns(pid: str) -> int:

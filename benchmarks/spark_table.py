@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks import spark_lines
 from benchmarks.brokers import MirrorMQ
-from benchmarks.process_stats import cpu_s
+from benchmarks.process_stats import total_cpu_s
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,10 +86,10 @@ def _run(
         for name in names:
             spark_lines.fill(node.uri, name, messages // queues, body_bytes=body_bytes)
         session = [os.getsid(0)]
-        before, node_before, began_s = cpu_s(session), cpu_s(node.pids), time.monotonic()
+        before, node_before, began_s = total_cpu_s(session), total_cpu_s(node.pids), time.monotonic()
         spark_lines.ours_to_parquet(spark, node.uri, ",".join(names), directory, partitions)
         took_s = time.monotonic() - began_s
-        spark_s, node_s = cpu_s(session) - before, cpu_s(node.pids) - node_before
+        spark_s, node_s = total_cpu_s(session) - before, total_cpu_s(node.pids) - node_before
     count = spark.read.parquet(str(directory / "out")).count()
     if count != messages:
         raise RuntimeError(f"{count} of {messages} messages are in Parquet")
