@@ -18,6 +18,7 @@ import pika
 import pytest
 
 from mirrormq.cli.help_pages import command_of
+from mirrormq.cli.local_node import is_running
 from mirrormq.cli.main import main
 from mirrormq.cli.processes import LocalCluster
 from mirrormq.cli.program import app
@@ -271,6 +272,15 @@ def test_a_node_can_be_killed_and_started_through_the_testing_api() -> None:
         pika.BlockingConnection(pika.URLParameters(cluster.uri(0))).close()
         directory = cluster.directory
     assert not directory.exists()
+
+
+def test_a_node_that_was_started_by_a_command_ends_with_the_testing_api() -> None:
+    with Cluster(nodes=1) as cluster:
+        for command in ("kill", "start"):
+            assert mirrormq("cluster", command, "--data", str(cluster.directory), "mirror1").returncode == 0
+        started = LocalCluster.load(cluster.directory).nodes[0]
+        assert is_running(started)
+    assert not is_running(started)
 
 
 def test_addresses_are_shown_as_they_are_written() -> None:

@@ -271,11 +271,17 @@ class LocalCluster:
         while any(is_running(node) for node in self.nodes):
             time.sleep(WATCH_S)
             self._reap()
-            self.nodes = LocalCluster.load(self.data).nodes
+            self._reload()
         raise ClusterError(f"All nodes have ended: see {self.log_of(self.nodes[0])}.")
+
+    def _reload(self) -> None:
+        """Read the nodes again: `mirrormq cluster start` in another shell gives a node a new process."""
+        if (self.data / "cluster.json").exists():
+            self.nodes = LocalCluster.load(self.data).nodes
 
     def stop_all(self) -> None:
         """Send SIGTERM to all nodes, and SIGKILL to those that do not stop in time."""
+        self._reload()
         for node in self.nodes:
             end(node)
         deadline = time.monotonic() + STOP_TIMEOUT_S
