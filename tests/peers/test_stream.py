@@ -7,7 +7,7 @@ import random
 import pytest
 
 from mirrormq.peers.peer_limits import DEFAULT_STREAM_LIMITS
-from mirrormq.peers.stream import StreamFrame, StreamHello
+from mirrormq.peers.stream_frames import StreamFrame, StreamHello
 from mirrormq.peers.streams import Streams
 from mirrormq.remote.remote_messages import Item, RemoteMessage, Touch
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Generic
 
 from mirrormq.peers.peer_limits import DEFAULT_STREAM_LIMITS, StreamLimits
-from mirrormq.peers.stream import Item, Stream, StreamFrame, StreamHello
+from mirrormq.peers.stream import Stream
+from mirrormq.peers.stream_frames import Item, StreamFrame, StreamHello
 
 
 class Streams(Generic[Item]):

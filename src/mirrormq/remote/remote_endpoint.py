@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from mirrormq.peers.stream import StreamHello
+from mirrormq.peers.stream_frames import StreamHello
 from mirrormq.queues.message import Message
 from mirrormq.queues.publish_ids import PublishOrigin
 from mirrormq.queues.queue import Queue

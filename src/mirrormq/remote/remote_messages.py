@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import msgspec
 
-from mirrormq.peers.stream import Stream, StreamFrame, StreamHello
+from mirrormq.peers.stream import Stream
+from mirrormq.peers.stream_frames import StreamFrame, StreamHello
 from mirrormq.peers.streams import Streams
 from mirrormq.queues.consumer_turns import ConsumerDescription
 from mirrormq.sequences.spans import Interval

@@ -40,7 +40,7 @@ from mirrormq.metadata.changes import Change
 from mirrormq.metadata.command_versions import lowest_version
 from mirrormq.peers.link_loss import LinkLoss
 from mirrormq.peers.peer_handshake import PeerIdentity
-from mirrormq.peers.stream import StreamFrame, StreamHello
+from mirrormq.peers.stream_frames import StreamFrame, StreamHello
 from mirrormq.protocol_version import PROTOCOL_VERSION_OLDEST
 from mirrormq.replication.ring_messages import RingBatch
 from mirrormq.runtime.commit_polls import CommitPolls

@@ -14,7 +14,7 @@ from mirrormq.cluster.orphan_restorer import OrphanRestorer
 from mirrormq.config.settings import Settings
 from mirrormq.connections.open_connections import open_connections
 from mirrormq.metadata.state import MetadataState
-from mirrormq.peers.stream import StreamFrame, StreamHello
+from mirrormq.peers.stream_frames import StreamFrame, StreamHello
 from mirrormq.queues.envelope import make_envelope
 from mirrormq.queues.memory_budget import MemoryBudget
 from mirrormq.queues.message import Message
